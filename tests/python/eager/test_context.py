@@ -267,6 +267,14 @@ def test_policies_hold_within_a_context():
         assert context.context().device_policy == context.DEVICE_PLACEMENT_SILENT
     assert context.context().device_policy == before
     assert context.VirtualDeviceConfiguration is tf.config.experimental.VirtualDeviceConfiguration
+    ctx = context.context()
+    for value in (3, 0):
+        ctx.intra_op_parallelism_threads = value
+        assert tf.config.threading.get_intra_op_parallelism_threads() == value
+    assert ctx.list_physical_devices("CPU") == tf.config.experimental.list_physical_devices("CPU")
+    assert not ctx.optimizer_jit and ctx.soft_device_placement == tf.config.get_soft_device_placement()
+    with pytest.raises(AttributeError):
+        ctx.nothing
     context.set_log_device_placement(False)
     assert not context.get_log_device_placement()
 

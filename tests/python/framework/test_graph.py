@@ -379,3 +379,32 @@ def test_ops_that_are_not_there() -> None:
         tf.errors.NotFoundError, match="Op type not registered 'NoSuchOp' in binary running on"
     ):
         tf.Graph().create_op("NoSuchOp", [], [])
+
+
+def test_operations_of_node_defs_are_told_once() -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.int32, [], name="x")
+        made = ops._create_c_op(graph, ops._NodeDef("Identity", "myop"), [x], [])
+        op = graph._create_op_from_tf_operation(made)
+        assert op.name == "myop" and list(op.inputs) == [x] and x.consumers() == [op] and op.traceback
+        assert graph._add_new_tf_operations() == [] and graph.get_operation_by_name("myop") is op
+
+        def branch() -> tf.Tensor:
+            ops._create_c_op(tf.get_default_graph(), ops._NodeDef("Identity", "cond/inner"), [x], [])
+            assert len(graph._add_new_tf_operations()) == 1
+            return x
+
+        tf.cond(x < 10, branch, lambda: x)
+        inner = graph.get_operation_by_name("cond/inner")
+        assert inner.inputs[0].op.type == "Switch" and inner.inputs[0].op.inputs[0] is x
+        assert inner._get_control_flow_context().name == "cond/cond_text"
+
+        def body(i: tf.Tensor) -> tf.Tensor:
+            ops._create_c_op(tf.get_default_graph(), ops._NodeDef("Identity", "myloop/inner"), [x], [])
+            assert len(graph._add_new_tf_operations()) == 1
+            return i
+
+        tf.while_loop(lambda i: i < 10, body, [0], name="myloop")
+        inner = graph.get_operation_by_name("myloop/inner")
+        assert inner.inputs[0].op.type == "Enter" and list(inner.inputs[0].op.inputs) == [x]
+        assert inner._get_control_flow_context().name == "myloop/while_context"

@@ -33,3 +33,42 @@ def device_policy(policy: Any) -> Iterator[None]:
         yield
     finally:
         ctx.device_policy = before
+
+
+def _setting(name: str) -> Any:
+    """A property that the module `config` keeps."""
+
+    def get(self: Any) -> Any:
+        from millrace.python.framework import config
+
+        return getattr(config, "get_" + name)()
+
+    def put(self: Any, value: Any) -> None:
+        from millrace.python.framework import config
+
+        getattr(config, "set_" + name)(value)
+
+    return property(get, put)
+
+
+class ContextSettings:
+    """What a Context has of the settings of the process."""
+
+    intra_op_parallelism_threads = _setting("intra_op_parallelism_threads")
+    inter_op_parallelism_threads = _setting("inter_op_parallelism_threads")
+    soft_device_placement = _setting("soft_device_placement")
+    log_device_placement = _setting("log_device_placement")
+    optimizer_jit = _setting("optimizer_jit")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _FUNCTIONS:
+            from millrace.python.framework import config
+
+            return getattr(config, name)
+        raise AttributeError("%r object has no attribute %r" % (type(self).__name__, name))
+
+
+_FUNCTIONS = {
+    "get_optimizer_experimental_options", "set_optimizer_experimental_options", "list_physical_devices",
+    "list_logical_devices", "get_visible_devices", "set_visible_devices", "get_memory_growth", "set_memory_growth",
+}  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator
 
 from millrace.python import _engine
 from millrace.python.eager._context_settings import (  # noqa: F401
+    ContextSettings,
     device_policy,
     get_log_device_placement,
     set_log_device_placement,
@@ -140,7 +141,7 @@ def _thread_property(name: str, doc: str) -> Any:
     )
 
 
-class Context:
+class Context(ContextSettings):
     """The devices, functions and seeds with which ops are executed. The process has one."""
 
     def __init__(

@@ -244,7 +244,14 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
 
     def _add_new_tf_operations(self, compute_devices: bool = True) -> list[Operation]:
         """Objects for the operations that the engine added by itself, without control flow contexts and scopes."""
-        return self._adopt_new_operations()
+        made: list[Operation] = getattr(self, "_made_c_ops", [])
+        self._made_c_ops: list[Operation] = []
+        return made + self._adopt_new_operations()
+
+    def _create_op_from_tf_operation(self, c_op: Any, compute_device: bool = True) -> Any:
+        """The operation that ops._create_c_op has made."""
+        self._made_c_ops = [op for op in getattr(self, "_made_c_ops", []) if op is not c_op]
+        return c_op
 
     def _apply_scopes_to(self, new_ops: list[Operation], compute_devices: bool = True) -> list[Operation]:
         """Does for operations that were imported what is done for those that Python makes."""

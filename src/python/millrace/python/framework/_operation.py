@@ -118,7 +118,21 @@ class Operation(_engine.OperationBase):
 
     @property
     def _traceback(self) -> list[Any]:
-        return self.traceback
+        given: Any = getattr(self.graph, "_given_tracebacks", {}).get(self.name, self)
+        if given is None:
+            raise AttributeError("The operation has no traceback.")
+        return self.traceback if given is self else list(given)
+
+    @_traceback.setter
+    def _traceback(self, frames: Any) -> None:
+        self._give_traceback(frames)
+
+    @_traceback.deleter
+    def _traceback(self) -> None:
+        self._give_traceback(None)
+
+    def _give_traceback(self, frames: Any) -> None:
+        self.graph._given_tracebacks = {**getattr(self.graph, "_given_tracebacks", {}), self.name: frames}
 
     @property
     def _op_def(self) -> Any:

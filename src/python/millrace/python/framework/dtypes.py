@@ -237,6 +237,7 @@ uint32_ref = _ALL[122]
 uint64_ref = _ALL[123]
 
 _INTERN_TABLE = _ALL
+TF_VALUE_DTYPES = set(_ALL)
 _QUANTIZED = frozenset([qint8, quint8, qint16, quint16, qint32])
 QUANTIZED_DTYPES_NO_REF = _QUANTIZED
 QUANTIZED_DTYPES_REF = frozenset(t._as_ref for t in _QUANTIZED)

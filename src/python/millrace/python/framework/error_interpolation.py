@@ -4,11 +4,26 @@
 from __future__ import annotations
 
 import collections
+import os
 import re
-from typing import Any
+from typing import Any, Iterable
 
 _ParseTag = collections.namedtuple("_ParseTag", ["type", "name"])
 _TAG = re.compile(r"\{\{([^\s{}]+) ([^\s{}]+)\}\}")
+
+
+# Files that begin so are the package's.
+_FRAMEWORK_PATH_PREFIXES = [os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep]
+_FRAMEWORK_FILENAME_PATTERNS = [re.compile(r"<embedded")]
+
+
+def _is_framework_filename(filename: str) -> bool:
+    """Whether a file is the package's own."""
+    return (
+        "/millrace/python/" in filename
+        or any(filename.startswith(prefix) for prefix in _FRAMEWORK_PATH_PREFIXES)
+        or any(pattern.search(filename) for pattern in _FRAMEWORK_FILENAME_PATTERNS)
+    )
 
 
 def parse_message(message: str) -> tuple[list[str], list[Any]]:
@@ -22,11 +37,71 @@ def parse_message(message: str) -> tuple[list[str], list[Any]]:
 
 
 def _defining_frame(op: Any) -> Any:
-    frames = op.traceback
-    for frame in reversed(frames):
-        if "/millrace/python/" not in frame[0]:
-            return frame
-    return frames[-1] if frames else None
+    frames = op._traceback
+    if not any(not _is_framework_filename(frame[0]) for frame in frames):
+        return frames[-1] if frames else None
+    return frames[_find_index_of_defining_frame_for_op(op)]
+
+
+def _find_index_of_defining_frame_for_op(op: Any) -> int:
+    """The place in the operation's traceback of the last frame that is not the package's; 0 where there is none."""
+    frames = op._traceback
+    for index in range(len(frames) - 1, -1, -1):
+        if not _is_framework_filename(frames[index][0]):
+            return index
+    return 0
+
+
+def _get_defining_frame_from_op(op: Any) -> Any:
+    """The frame of the operation's traceback where the program made it."""
+    return op._traceback[_find_index_of_defining_frame_for_op(op)]
+
+
+def _compute_device_summary_from_list(
+    name: str, device_assignment_list: Iterable[Any], prefix: str = ""
+) -> str:
+    """The devices that contexts asked for when a node was made, one in a line with its place in the program."""
+    lines = [
+        "%s  with tf.device(%s): <%s:%d>" % (prefix, item.obj, item.filename, item.lineno)
+        for item in device_assignment_list
+    ]
+    if not lines:
+        return "%sNo device assignments were active during op '%s' creation." % (prefix, name)
+    title = "%sDevice assignments active during op '%s' creation:" % (prefix, name)
+    return "\n".join([title] + lines)
+
+
+def _compute_colocation_summary_from_dict(name: str, colocation_dict: Any, prefix: str = "") -> str:
+    """The nodes that contexts asked a node to be placed with, one in a line with its place in the program."""
+    lines = [
+        "%s  with tf.colocate_with(%s): <%s:%d>" % (prefix, other, item.filename, item.lineno)
+        for other, item in colocation_dict.items()
+    ]
+    if not lines:
+        return "%sNo node-device colocations were active during op '%s' creation." % (prefix, name)
+    title = "%sNode-device colocations active during op '%s' creation:" % (prefix, name)
+    return "\n".join([title] + lines)
+
+
+def create_graph_debug_info_def(operations: Iterable[tuple[str, Any]]) -> Any:
+    """A GraphDebugInfo with the traces of (name of a function or "", operation), under "operation@function"."""
+    from millrace.core.protobuf import graph_debug_info_pb2
+
+    info, places = graph_debug_info_pb2.GraphDebugInfo(), dict[str, int]()
+    for function, op in operations:
+        frames = getattr(op, "_traceback", None)
+        if frames is None:
+            continue
+        trace = info.traces["%s@%s" % (op.name, function)]
+        for frame in frames:
+            filename, line, name, code = frame[:4]
+            if filename not in places:
+                places[filename] = len(info.files)
+                info.files.append(filename)
+            trace.file_line_cols.add(
+                file_index=places[filename], line=line or 0, func=name or "", code=code or ""
+            )
+    return info
 
 
 def _defined_at(op: Any) -> str:

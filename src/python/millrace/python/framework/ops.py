@@ -273,7 +273,27 @@ def _create_c_op(graph: Any, node_def: Any, inputs: Any, control_inputs: Any) ->
     flat: list[Any] = []
     for item in inputs:
         flat.extend(item if isinstance(item, (list, tuple)) else [item])
-    return _operation_of_node_def(node_def, graph, flat, None, control_inputs, None, None)
+    op = _operation_of_node_def(node_def, graph, flat, None, control_inputs, None, None)
+    graph._made_c_ops = getattr(graph, "_made_c_ops", []) + [op]
+    return op
+
+
+# Programs ask whether the C API makes the graphs and infers the shapes.
+_USE_C_API = _USE_C_SHAPES = True
+internal_name_scope_v1 = name_scope_v1
+
+
+class NullContextmanager:
+    """A context that changes nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *args: Any) -> None:
+        pass
 
 
 def _set_call_cpp_shape_fn(call_cpp_shape_fn: Any) -> None:

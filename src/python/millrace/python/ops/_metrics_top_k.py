@@ -24,7 +24,7 @@ def _at_k_name(name: str, k: Optional[int] = None, class_id: Optional[int] = Non
     if class_id is not None and not isinstance(class_id, numbers.Integral):
         raise TypeError("class_id must be an integer, got: %r" % (class_id,))
     name = "%s_at_%d" % (name, k) if k is not None else "%s_at_k" % name  # type: ignore[str-format]
-    return "%s_class%d" % (name, class_id) if class_id is not None else name
+    return name if class_id is None else "%s_class%d" % (name, int(class_id))
 
 
 def _select_class_id(ids: Any, selected_id: int) -> Any:
