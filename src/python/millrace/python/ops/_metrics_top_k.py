@@ -18,13 +18,13 @@ from millrace.python.ops._metrics_common import (
 )
 
 
-def _at_k_name(name: str, k: Optional[int] = None, class_id: Optional[int] = None) -> str:
+def _at_k_name(name: str, k: Optional[int] = None, class_id: Any = None) -> str:
     if k is not None and not isinstance(k, numbers.Integral):
         raise TypeError("k must be an integer, got: %r" % (k,))
     if class_id is not None and not isinstance(class_id, numbers.Integral):
         raise TypeError("class_id must be an integer, got: %r" % (class_id,))
     name = "%s_at_%d" % (name, k) if k is not None else "%s_at_k" % name  # type: ignore[str-format]
-    return name if class_id is None else "%s_class%d" % (name, int(class_id))
+    return name if class_id is None else "%s_class%d" % (name, class_id)
 
 
 def _select_class_id(ids: Any, selected_id: int) -> Any:
