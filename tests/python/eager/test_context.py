@@ -268,9 +268,6 @@ def test_policies_hold_within_a_context():
     assert context.context().device_policy == before
     assert context.VirtualDeviceConfiguration is tf.config.experimental.VirtualDeviceConfiguration
     ctx = context.context()
-    for value in (3, 0):
-        ctx.intra_op_parallelism_threads = value
-        assert tf.config.threading.get_intra_op_parallelism_threads() == value
     assert ctx.list_physical_devices("CPU") == tf.config.experimental.list_physical_devices("CPU")
     assert not ctx.optimizer_jit and ctx.soft_device_placement == tf.config.get_soft_device_placement()
     with pytest.raises(AttributeError):
@@ -289,3 +286,59 @@ def test_distributions_are_counted():
     assert sampler.get_cell("bar").value().num == 0
     with pytest.raises(ValueError):
         sampler.get_cell()
+
+
+def test_settings_before_and_after_the_start():
+    run_program(
+        """
+import millrace as tf, pytest
+from millrace.python.eager import context
+tf.enable_eager_execution()
+config, threads = tf.config.experimental, tf.config.threading
+ctx = context.context()
+threads.set_intra_op_parallelism_threads(3)
+assert ctx.intra_op_parallelism_threads == threads.get_intra_op_parallelism_threads() == 3
+ctx.inter_op_parallelism_threads = 2
+assert threads.get_inter_op_parallelism_threads() == 2
+(cpu,) = config.list_physical_devices("CPU")
+two = [config.VirtualDeviceConfiguration()] * 2
+with pytest.raises(ValueError, match="Setting memory limit on CPU"):
+    config.set_virtual_device_configuration(cpu, [config.VirtualDeviceConfiguration(memory_limit=100)])
+with pytest.raises(ValueError, match="Cannot set memory growth on non-GPU devices"):
+    config.set_memory_growth(cpu, True)
+with pytest.raises(ValueError, match="Unrecognized device"):
+    config.get_memory_growth("none")
+config.set_virtual_device_configuration(cpu, two)
+assert config.get_virtual_device_configuration(cpu) == two
+assert config.get_synchronous_execution() and ctx.execution_mode == context.SYNC
+config.set_synchronous_execution(False)
+assert not config.get_synchronous_execution() and ctx.execution_mode == context.ASYNC
+config.set_synchronous_execution(True)
+for policy in ("warn", "explicit", "silent_for_int32", "silent"):
+    config.set_device_policy(policy)
+    assert config.get_device_policy() == policy
+config.set_device_policy(None)
+assert config.get_device_policy() == "silent" and ctx.device_policy == context.DEVICE_PLACEMENT_SILENT
+with pytest.raises(ValueError, match="Not a valid device policy"):
+    config.set_device_policy("other")
+context.ensure_initialized()
+logical = config.list_logical_devices("CPU")
+assert [d.name for d in logical] == ["/job:localhost/replica:0/task:0/device:CPU:%d" % i for i in (0, 1)]
+for i in (0, 1):
+    with tf.device("/device:CPU:%d" % i):
+        assert (tf.constant(1.0) + 1).device == logical[i].name
+with pytest.raises((RuntimeError, tf.errors.InvalidArgumentError)):
+    with tf.device("/device:CPU:2"):
+        tf.constant(1.0) + 1
+with pytest.raises(RuntimeError, match="Virtual devices cannot be modified"):
+    config.set_virtual_device_configuration(cpu, two * 2)
+config.set_virtual_device_configuration(cpu, two)
+with pytest.raises(RuntimeError, match="Intra op parallelism cannot be modified after initialization."):
+    threads.set_intra_op_parallelism_threads(1)
+threads.set_intra_op_parallelism_threads(3)
+with pytest.raises(RuntimeError, match="Inter op parallelism cannot be modified after initialization."):
+    threads.set_inter_op_parallelism_threads(1)
+with pytest.raises(RuntimeError, match="Visible devices cannot be modified"):
+    config.set_visible_devices([], "CPU")
+"""
+    )

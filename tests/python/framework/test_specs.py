@@ -146,10 +146,7 @@ def test_device_specs() -> None:
 
 
 def test_config_values_are_remembered() -> None:
-    threading = tf.config.threading
     for get, set_, value in (
-        (threading.get_intra_op_parallelism_threads, threading.set_intra_op_parallelism_threads, 2),
-        (threading.get_inter_op_parallelism_threads, threading.set_inter_op_parallelism_threads, 3),
         (tf.config.get_soft_device_placement, tf.config.set_soft_device_placement, True),
         (tf.debugging.get_log_device_placement, tf.debugging.set_log_device_placement, False),
         (tf.config.optimizer.get_jit, tf.config.optimizer.set_jit, False),

@@ -178,8 +178,10 @@ class Context(ContextSettings):
         """Makes devices and threads, if that was not done yet."""
         if self._started:
             return
+        from millrace.python.framework import config as config_module
+
         with self._lock:
-            config = b"" if self._config is None else self._config.SerializeToString()
+            config = config_module._eager_config(self._config).SerializeToString()
             policy = DEVICE_PLACEMENT_SILENT if self._device_policy is None else self._device_policy
             _engine.eager_start(config, policy, self._execution_mode == ASYNC)
             _engine.eager_devices()

@@ -14,6 +14,24 @@ PhysicalDevice = collections.namedtuple("PhysicalDevice", ["name", "device_type"
 LogicalDevice = collections.namedtuple("LogicalDevice", ["name", "device_type"])
 
 
+_POLICIES = ["explicit", "warn", "silent", "silent_for_int32"]  # by the numbers that the context has
+
+
+def _started() -> Any:
+    """The context of eager execution where it runs, else None."""
+    from millrace.python.eager import context
+
+    found = context._context
+    return found if found is not None and found._started else None
+
+
+def _change(table: dict[Any, Any], key: Any, value: Any, text: str) -> None:
+    """Sets an entry; RuntimeError where eager execution has begun with another value."""
+    if _started() is not None and table.get(key) != value:
+        raise RuntimeError(text)
+    table[key] = value
+
+
 def get_intra_op_parallelism_threads() -> int:
     """Threads of one operation; 0: as many as there are processors."""
     return int(_settings["intra_op"])
@@ -21,7 +39,9 @@ def get_intra_op_parallelism_threads() -> int:
 
 def set_intra_op_parallelism_threads(num_threads: int) -> None:
     """Sets the threads of one operation."""
-    _settings["intra_op"] = num_threads
+    _change(
+        _settings, "intra_op", num_threads, "Intra op parallelism cannot be modified after initialization."
+    )
 
 
 def get_inter_op_parallelism_threads() -> int:
@@ -31,7 +51,9 @@ def get_inter_op_parallelism_threads() -> int:
 
 def set_inter_op_parallelism_threads(num_threads: int) -> None:
     """Sets the threads between operations."""
-    _settings["inter_op"] = num_threads
+    _change(
+        _settings, "inter_op", num_threads, "Inter op parallelism cannot be modified after initialization."
+    )
 
 
 def get_soft_device_placement() -> bool:
@@ -45,8 +67,10 @@ def set_soft_device_placement(enabled: bool) -> None:
 
 
 def get_device_policy() -> str:
-    """The policy for inputs on another device: they are copied."""
-    return "silent"
+    """The policy for inputs on another device. They are copied, whatever it is."""
+    from millrace.python.eager import context
+
+    return _POLICIES[context.context().device_policy]
 
 
 def get_optimizer_jit() -> bool:
@@ -87,10 +111,10 @@ def list_physical_devices(device_type: Any = None) -> list[PhysicalDevice]:
 
 
 def list_logical_devices(device_type: Any = None) -> list[LogicalDevice]:
-    """The devices of the process."""
-    from millrace.python.client import device_lib
+    """The devices of the process; eager execution begins, and `set_virtual_device_configuration` has an end."""
+    from millrace.python.eager import context
 
-    found = [LogicalDevice(d.name, d.device_type) for d in device_lib.list_local_devices()]
+    found = [LogicalDevice(name, name.split(":")[-2]) for name in context.context().devices()]
     return [d for d in found if device_type is None or d.device_type == device_type]
 
 
@@ -108,7 +132,7 @@ def set_visible_devices(devices: Any, device_type: Any = None) -> None:
     for device in chosen:
         if device not in present or device_type not in (None, device.device_type):
             raise ValueError("Unrecognized device: %s" % (device,))
-    _visible[device_type] = chosen
+    _change(_visible, device_type, chosen, "Visible devices cannot be modified after being initialized")
 
 
 VirtualDeviceConfiguration = collections.namedtuple(
@@ -120,35 +144,80 @@ _growth: dict[Any, bool] = {}
 
 def get_memory_growth(device: Any) -> bool:
     """Whether a device takes memory as it needs it."""
+    _check_present(device)
     return _growth.get(device, False)
 
 
 def set_memory_growth(device: Any, enable: bool) -> None:
     """Sets whether a device takes memory as it needs it."""
-    _growth[device] = bool(enable)
+    _check_present(device)
+    if device.device_type != "GPU":
+        raise ValueError("Cannot set memory growth on non-GPU devices")
+    _change(_growth, device, bool(enable), "Physical devices cannot be modified after being initialized")
 
 
 def get_virtual_device_configuration(device: Any) -> Any:
     """The value that set_virtual_device_configuration has set, or None."""
+    _check_present(device)
     return _virtual.get(device)
 
 
 def set_virtual_device_configuration(device: Any, virtual_devices: Any) -> None:
-    """Notes the devices that a device is split into."""
-    _virtual[device] = list(virtual_devices)
+    """Splits a device for eager execution, before that has begun.
+
+    Raises:
+      ValueError: there is no such device, or a limit of memory for one that is not a GPU.
+      RuntimeError: eager execution has begun with another number of devices.
+    """
+    _check_present(device)
+    if device.device_type == "CPU" and any(v.memory_limit is not None for v in virtual_devices):
+        raise ValueError("Setting memory limit on CPU virtual devices is currently not supported")
+    _change(
+        _virtual, device, list(virtual_devices), "Virtual devices cannot be modified after being initialized"
+    )
+
+
+def _check_present(device: Any) -> None:
+    if device not in list_physical_devices():
+        raise ValueError("Unrecognized device: %s" % (device,))
+
+
+def _eager_config(config: Any) -> Any:
+    """The ConfigProto that eager execution begins with: what a program gave, and what was set."""
+    from millrace.core.protobuf import config_pb2
+
+    found = config_pb2.ConfigProto()
+    if config is not None:
+        found.CopyFrom(config)
+    found.intra_op_parallelism_threads = found.intra_op_parallelism_threads or int(_settings["intra_op"])
+    found.inter_op_parallelism_threads = found.inter_op_parallelism_threads or int(_settings["inter_op"])
+    for device, parts in _virtual.items():
+        if device.device_type == "CPU" and "CPU" not in found.device_count and len(parts) > 1:
+            found.device_count["CPU"] = len(parts)
+    return found
 
 
 def get_synchronous_execution() -> bool:
-    """Whether calls end when their operations have: they do."""
-    return True
+    """Whether calls end when their operations have."""
+    from millrace.python.eager import context
+
+    return bool(context.context().execution_mode == context.SYNC)
 
 
 def set_synchronous_execution(enable: bool) -> None:
-    """Nothing is left to do: a run ends when its operations have."""
+    """Sets whether calls end when their operations have."""
+    from millrace.python.eager import context
+
+    context.context().execution_mode = context.SYNC if enable else context.ASYNC
 
 
 def set_device_policy(device_policy: Any) -> None:
-    """Nothing is left to do: inputs of other devices are copied."""
+    """Sets what `get_device_policy` gives: one of its names, or None; ValueError for another one."""
+    from millrace.python.eager import context
+
+    if device_policy is not None and device_policy not in _POLICIES:
+        raise ValueError("Not a valid device policy: %s" % (device_policy,))
+    context.context().device_policy = None if device_policy is None else _POLICIES.index(device_policy)
 
 
 def experimental_list_devices() -> list[str]:
