@@ -247,3 +247,89 @@ def test_modules_that_defined_parts_of_packages_have_their_names() -> None:
         importlib.import_module("tensorflow.contrib.slim.python.slim.nets.nasnet")
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("tensorflow.contrib.tensor_forest.python.tensor_forest")
+
+
+def test_values_and_checkpoints_are_assigned_to_variables(tmp_path: Any) -> None:
+    framework = tf.contrib.framework
+    with tf.Graph().as_default(), tf.Session() as session:
+        a = tf.get_variable("scope/a", initializer=[1.0, 2.0])
+        b = framework.local_variable(3.0, name="b")
+        c = framework.global_variable(4.0, name="c")
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        path = tf.train.Saver([a]).save(session, str(tmp_path / "m"))
+        assert (
+            tf.local_variables() == [b]
+            and tf.global_variables() == [a, c]
+            and tf.trainable_variables() == [a]
+        )
+        op, feeds = framework.assign_from_values({"scope/a": [5, 6], "b": 7})
+        session.run(op, feeds)
+        assert session.run(a).tolist() == [5, 6] and session.run(b) == 7
+        op, feeds = tf.contrib.slim.assign_from_checkpoint(path, [a])
+        session.run(op, feeds)
+        assert session.run(a).tolist() == [1, 2]
+        framework.assign_from_values_fn({"c": 9})(session)
+        assert session.run(c) == 9
+        with pytest.raises(ValueError, match="missing variable"):
+            framework.assign_from_checkpoint(path, [a, c])
+        framework.assign_from_checkpoint(path, [a, c], ignore_missing_vars=True)
+        with pytest.raises(ValueError, match="Total size"):
+            framework.assign_from_checkpoint(path, {"scope/a": c})
+        assert (
+            framework.get_unique_variable("scope/a") is a and framework.get_variable_full_name(a) == "scope/a"
+        )
+        assert framework.get_variables_by_suffix("a") == [a]
+        with pytest.raises(ValueError):
+            framework.get_unique_variable("none")
+
+
+def test_parts_of_a_variable_are_assigned_from_a_checkpoint(tmp_path: Any) -> None:
+    whole = np.arange(8, dtype=np.float32).reshape(4, 2)
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.get_variable("v", initializer=whole)
+        session.run(v.initializer)
+        path = tf.train.Saver([v]).save(session, str(tmp_path / "m"))
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.get_variable("v", [4, 2], partitioner=tf.fixed_size_partitioner(2))
+        session.run(tf.global_variables_initializer())
+        session.run(*tf.contrib.framework.assign_from_checkpoint(path, {"v": list(v)}))
+        assert session.run(v.as_tensor()).tolist() == whole.tolist()
+        assert tf.contrib.framework.get_variable_full_name(list(v)[1]) == "v"
+
+
+def test_shapes_that_values_must_have() -> None:
+    framework = tf.contrib.framework
+    x = tf.placeholder(tf.float32, [None, 2])
+    fixed = framework.with_shape([3, 2], x)
+    assert fixed.shape.as_list() == [3, 2] and framework.with_shape([-1, 2], x).shape.as_list() == [None, 2]
+    same = framework.with_same_shape(tf.placeholder_with_default(np.zeros([3, 2]), None), x)
+    with tf.Session() as session:
+        for value in (fixed, same):
+            assert session.run(value, {x: np.ones([3, 2])}).shape == (3, 2)
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                session.run(value, {x: np.ones([4, 2])})
+        assert session.run(framework.reduce_sum_n([tf.constant([1.0, 2.0]), tf.constant(4.0)])) == 7
+    with pytest.raises(ValueError, match="Wrong shape for"):
+        framework.with_shape([3, 3], x)
+    with pytest.raises(ValueError):
+        framework.assert_scalar_int(1.0)
+    assert framework.assert_scalar_int(np.int64(3)).dtype == tf.int64
+
+
+def test_aliases_in_small_packages() -> None:
+    assert tf.contrib.checkpoint.CheckpointManager is tf.train.CheckpointManager
+    assert (
+        tf.contrib.bitwise.bitwise_or is tf.bitwise.bitwise_or
+        and tf.contrib.proto.decode_proto is tf.io.decode_proto
+    )
+    assert (
+        tf.contrib.framework.get_name_scope() == "" and tf.contrib.data.unique is tf.data.experimental.unique
+    )
+    with tf.Session() as session:
+        text = session.run(tf.contrib.deprecated.scalar_summary("tag", 2.0))
+    assert tf.Summary.FromString(text).value[0].simple_value == 2
+    meta = tf.MetaGraphDef()
+    meta.signature_def["a"].method_name = "m"
+    assert tf.contrib.saved_model.get_signature_def_by_key(meta, "a").method_name == "m"
+    with pytest.raises(ValueError, match="No SignatureDef"):
+        tf.contrib.saved_model.get_signature_def_by_key(meta, "b")
