@@ -163,3 +163,11 @@ def test_config_values_are_remembered() -> None:
     assert tf.config.experimental.get_visible_devices("CPU") == physical
     with pytest.raises(ValueError):
         tf.config.experimental.set_visible_devices("not a device", "CPU")
+
+
+def test_values_that_do_not_fit_a_spec() -> None:
+    spec = tf.TensorSpec([2], tf.float32)
+    assert spec._to_tensor_list([1.0, 2.0])[0].shape.as_list() == [2]
+    for wrong in ([1.0], "a", tf.SparseTensor([[0]], [1.0], [2])):
+        with pytest.raises(ValueError, match="is not convertible to a tensor with dtype"):
+            spec._to_tensor_list(wrong)

@@ -2,10 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dependencies of trackable objects."""
 
+import collections
+from typing import Any
+
 import pytest
 
+import millrace as tf
 from millrace.python.training.tracking import data_structures
+from millrace.python.training.tracking import graph_view
 from millrace.python.training.tracking import tracking
+from millrace.python.training.tracking import util as tracking_util
 
 
 def names(trackable):
@@ -51,3 +57,73 @@ def test_names_are_unique_and_dependencies_trackable():
         root._track_trackable(tracking.AutoTrackable(), name="x")
     with pytest.raises(TypeError, match="not a Trackable"):
         root._track_trackable(3, name="y")
+
+
+def test_lists_and_dicts_that_changed_are_not_saved(tmp_path: Any) -> None:
+    changes: list[Any] = [
+        lambda o: o.list.pop(), lambda o: o.list.remove(o.list[0]), lambda o: o.list.reverse(), lambda o: o.list.clear(),
+        lambda o: o.list.insert(0, 1), lambda o: o.list.__delitem__(0), lambda o: o.list.__setitem__(0, None),
+        lambda o: o.list.__setitem__(slice(0, 1), []), lambda o: o.dict.pop("k"), lambda o: o.dict.__setitem__("k", 3),
+        lambda o: o.dict.__setitem__(5, tracking.AutoTrackable()), lambda o: o.dict.clear(),
+    ]  # fmt: skip
+    for change in [None, *changes]:
+        obj = tracking.AutoTrackable()
+        obj.list = [tracking.AutoTrackable(), 2]
+        obj.dict = {"k": tracking.AutoTrackable(), "n": 1}
+        obj.list.append(tracking.AutoTrackable())
+        obj.list += [3]
+        obj.dict.setdefault("z", 4)
+        assert len(obj.list) == 4 and isinstance(obj.list, list) and isinstance(obj.dict, dict)
+        view = graph_view.ObjectGraphView(obj)
+        if change is None:
+            names = [
+                ref.name for ref in obj.list._checkpoint_dependencies + obj.dict._checkpoint_dependencies
+            ]
+            assert names == ["0", "2", "k"] and len(view.list_objects()) == 6
+            continue
+        change(obj)
+        with pytest.raises(ValueError, match="Unable to save the object .*append-only"):
+            view.list_objects()
+
+
+def test_numbers_in_lists_may_change() -> None:
+    obj = tracking.AutoTrackable()
+    obj.list = [1, 2]
+    obj.list.remove(1)
+    obj.list[0] = 5
+    obj.ordered = collections.OrderedDict([("b", tracking.AutoTrackable()), ("a", 1)])
+    assert obj.list == [5] and obj.list._checkpoint_dependencies == []
+    assert list(obj.ordered) == ["b", "a"] and len(obj.ordered._checkpoint_dependencies) == 1
+
+
+def test_containers_that_only_grow() -> None:
+    plain = data_structures.List(tracking.AutoTrackable())
+    with pytest.raises(TypeError):
+        plain[0] = 1
+    mapping = data_structures.Mapping(a=tracking.AutoTrackable())
+    with pytest.raises(ValueError, match="append-only"):
+        mapping["a"] = 1
+    with pytest.raises(TypeError, match="only string keys"):
+        mapping[3] = 1
+
+
+def test_variables_of_a_trackable() -> None:
+    obj = tracking.AutoTrackable()
+    with pytest.raises(ValueError, match="do not specify shape"):
+        tracking_util.add_variable(obj, "a", shape=[], initializer=1)
+    v = tracking_util.add_variable(obj, "b", shape=[2], dtype=tf.float64, initializer=tf.zeros_initializer)
+    assert v.shape.as_list() == [2] and v.dtype == tf.float64
+
+
+def test_variables_of_a_module_come_before_those_of_inner_ones() -> None:
+    class Net(tf.Module):
+        def __init__(self, name: str) -> None:
+            super().__init__(name=name)
+            self.w = tf.Variable(1.0, name=name + "_w")
+            self.inner: list[Any] = []
+
+    net = Net("outer")
+    net.inner.append(Net("first"))
+    net.inner.append(Net("second"))
+    assert [v.op.name for v in net.trainable_variables] == ["outer_w", "first_w", "second_w"]
+    assert [m.name for m in net.submodules] == ["first", "second"]

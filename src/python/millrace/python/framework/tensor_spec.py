@@ -79,7 +79,14 @@ class TensorSpec(type_spec.BatchableTypeSpec):
     def _to_components(self, value: Any) -> Any:
         from millrace.python.framework import ops
 
-        return ops.convert_to_tensor(value, self._dtype)
+        text = "Value %r is not convertible to a tensor with dtype %s and shape %s."
+        try:
+            value = ops.convert_to_tensor(value, self._dtype)
+        except (TypeError, ValueError):
+            raise ValueError(text % (value, self._dtype, self._shape)) from None
+        if not value.shape.is_compatible_with(self._shape):
+            raise ValueError(text % (value, self._dtype, self._shape))
+        return value
 
     def _from_components(self, components: Any) -> Any:
         return components

@@ -72,17 +72,20 @@ class Module(tracking.AutoTrackable):
         attribute_traversal_key: Any = None,
         with_path: bool = False,
     ) -> Any:
-        """Objects among the attributes that fulfil a predicate, in the order of the attributes' names."""
+        """Objects among the attributes that fulfil a predicate, in the order of the attributes' names.
+
+        Those of a module itself come before those of its inner modules.
+        """
         seen: set[int] = {id(self)}
 
-        def walk(value: Any, path: tuple[Any, ...]) -> Any:
+        def walk(value: Any, path: tuple[Any, ...], inner: list[Any]) -> Any:
             if isinstance(value, dict):
                 for key in sorted(value, key=str):
-                    yield from walk(value[key], path + (key,))
+                    yield from walk(value[key], path + (key,), inner)
                 return
             if isinstance(value, (list, tuple)):
                 for i, item in enumerate(value):
-                    yield from walk(item, path + (i,))
+                    yield from walk(item, path + (i,), inner)
                 return
             if id(value) in seen:
                 return
@@ -91,16 +94,16 @@ class Module(tracking.AutoTrackable):
                 yield (path, value) if with_path else value
             if recursive and isinstance(value, Module):
                 seen.add(id(value))
-                yield from members(value, path)
+                inner.append((value, path))
 
         def members(module: Any, path: tuple[Any, ...]) -> Any:
-            attributes = vars(module)
-            later = []
+            attributes = dict(vars(module))
+            inner: list[Any] = []
             for key in sorted(attributes, key=attribute_traversal_key):
                 if key not in module._TF_MODULE_IGNORED_PROPERTIES and not key.startswith("_self_"):
-                    later.append((key, attributes[key]))
-            for key, value in later:
-                yield from walk(value, path + (key,))
+                    yield from walk(attributes[key], path + (key,), inner)
+            for value, value_path in inner:
+                yield from members(value, value_path)
 
         yield from members(self, ())
 

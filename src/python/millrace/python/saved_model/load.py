@@ -139,9 +139,9 @@ class Loader:
         if proto.identifier == "signature_map":
             return signature_serialization.SignatureMap()
         if proto.identifier == "trackable_dict_wrapper":
-            return data_structures.Mapping()
+            return data_structures._DictWrapper()
         if proto.identifier in ("trackable_list_wrapper", "trackable_tuple_wrapper"):
-            return data_structures.List()
+            return data_structures.ListWrapper()
 
         class _UserObject(tracking.AutoTrackable):
             """An object of a model; each has a class of its own, which may become callable."""

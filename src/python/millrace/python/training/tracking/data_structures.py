@@ -7,6 +7,7 @@ A list `[a, b]` has the dependencies "0" and "1", a dict those of its string key
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 from millrace.python.training.tracking import base
@@ -44,9 +45,7 @@ class List(TrackableDataStructure, list):  # type: ignore[type-arg]
             self.append(value)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(key, int):
-            value = self._add(value, str(key if key >= 0 else len(self) + key))
-        list.__setitem__(self, key, value)
+        raise TypeError("%r object does not support item assignment" % type(self).__name__)
 
     def __iadd__(self, values: Any) -> Any:  # type: ignore[misc]
         self.extend(values)
@@ -56,7 +55,64 @@ class List(TrackableDataStructure, list):  # type: ignore[type-arg]
         return id(self)
 
 
-ListWrapper = List
+_CHANGED = (
+    "Unable to save the object %s (a %s wrapper constructed to track trackable TensorFlow objects). %s In order to "
+    "support restoration on object creation, tracking is exclusively for append-only data structures.\n\nIf you don't "
+    "need this %s checkpointed, wrap it in a tf.contrib.checkpoint.NoDependency object; it will be automatically "
+    "un-wrapped and subsequently ignored."
+)
+
+
+def _marking(base_type: Any, name: str) -> Any:
+    """The method of a list or dict; the container notes that it changed otherwise than by what was appended."""
+    plain = getattr(base_type, name)
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._changed = self._changed or self._has_tracked()
+        return plain(self, *args, **kwargs)
+
+    method.__name__, method.__doc__ = name, plain.__doc__
+    return method
+
+
+class ListWrapper(List):
+    """The list of a tracked attribute. Elements may be replaced and removed; then it cannot be saved any more."""
+
+    _changed = False
+
+    __delitem__ = _marking(list, "__delitem__")
+    pop = _marking(list, "pop")
+    remove = _marking(list, "remove")
+    clear = _marking(list, "clear")
+    sort = _marking(list, "sort")
+    reverse = _marking(list, "reverse")
+    __imul__ = _marking(list, "__imul__")
+
+    def _has_tracked(self) -> bool:
+        return any(isinstance(item, base.Trackable) for item in self)
+
+    def insert(self, index: Any, value: Any) -> None:
+        self._changed = self._changed or index < len(self) and self._has_tracked()
+        list.insert(self, index, self._add(value, str(len(self))))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        old = self[key]
+        kept = value if isinstance(key, slice) else wrap_or_unwrap(value)
+        for item in old if isinstance(key, slice) else [old]:
+            self._changed = self._changed or isinstance(item, base.Trackable)
+        if not isinstance(key, slice):
+            kept = self._add(kept, str(key if key >= 0 else len(self) + key))
+        list.__setitem__(self, key, kept)
+
+    @property
+    def _checkpoint_dependencies(self) -> list[Any]:
+        if self._changed:
+            how = (
+                "A list element was replaced (__setitem__, __setslice__), deleted (__delitem__, __delslice__), or "
+                "moved (sort)."
+            )
+            raise ValueError(_CHANGED % (list(self), "list", how, "list"))
+        return super()._checkpoint_dependencies
 
 
 class Mapping(TrackableDataStructure, dict):  # type: ignore[type-arg]
@@ -67,9 +123,14 @@ class Mapping(TrackableDataStructure, dict):  # type: ignore[type-arg]
         self.update(*args, **kwargs)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(key, str):
-            value = self._add(value, key)
-        dict.__setitem__(self, key, value)
+        if not isinstance(key, str):
+            raise TypeError("Mapping accepts only string keys, but got a key %r." % (key,))
+        if key in self:
+            raise ValueError(
+                "Mappings are an append-only data structure. Tried to overwrite the key '%s' with value %s, but it "
+                "already contains %s" % (key, value, self[key])
+            )
+        dict.__setitem__(self, key, self._add(value, key))
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         for key, value in dict(*args, **kwargs).items():
@@ -79,7 +140,40 @@ class Mapping(TrackableDataStructure, dict):  # type: ignore[type-arg]
         return id(self)
 
 
-_DictWrapper = Mapping
+class _DictWrapper(Mapping):
+    """The dict of a tracked attribute. Values may be replaced and removed; then it cannot be saved any more."""
+
+    _changed = False
+
+    __delitem__ = _marking(dict, "__delitem__")
+    pop = _marking(dict, "pop")
+    popitem = _marking(dict, "popitem")
+    clear = _marking(dict, "clear")
+
+    def _has_tracked(self) -> bool:
+        return any(isinstance(item, base.Trackable) for item in self.values())
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """The value of a key, which is set first if it is not there."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        value = self._add(value, key) if isinstance(key, str) else wrap_or_unwrap(value)
+        if isinstance(self.get(key), base.Trackable) and not isinstance(value, base.Trackable):
+            self._changed = True
+        dict.__setitem__(self, key, value)
+
+    @property
+    def _checkpoint_dependencies(self) -> list[Any]:
+        if any(not isinstance(key, str) and isinstance(item, base.Trackable) for key, item in self.items()):
+            how = "The wrapped dictionary contains a non-string key which maps to a trackable object or mutable data structure."
+            raise ValueError(_CHANGED % (dict(self), "dictionary", how, "dictionary"))
+        if self._changed:
+            how = "A key/value was modified or deleted."
+            raise ValueError(_CHANGED % (dict(self), "dictionary", how, "dictionary"))
+        return super()._checkpoint_dependencies
 
 
 class _TupleWrapper(TrackableDataStructure):
@@ -96,10 +190,10 @@ def wrap_or_unwrap(value: Any) -> Any:
         return value.value
     if isinstance(value, base.Trackable):
         return value
-    if type(value) is dict:
-        return Mapping(value)
+    if type(value) in (dict, collections.OrderedDict):
+        return _DictWrapper(value)
     if type(value) is list:
-        return List(value)
+        return ListWrapper(value)
     return value
 
 

@@ -138,6 +138,8 @@ def _default_getter(
             initializer = (
                 init_ops.glorot_uniform_initializer() if dtype.is_floating else init_ops.zeros_initializer()
             )
+        if isinstance(initializer, type):
+            initializer = initializer(dtype=dtype)
         if callable(initializer):
             make = initializer
 
@@ -146,6 +148,8 @@ def _default_getter(
 
             given: Any = initial_value
         else:
+            if shape is not None:
+                raise ValueError("If initializer is a constant, do not specify shape.")
             given = initializer
         return variable_scope.variable(given, name=name, dtype=dtype, use_resource=True, **kwargs)
 
