@@ -110,13 +110,24 @@ def test_proper_iterable_and_near() -> None:
 def test_shapes_by_name() -> None:
     x, y = tf.placeholder(tf.float32, [2, 3]), tf.placeholder(tf.float32, [3, None])
     run(
-        tf.debugging.assert_shapes(
-            {x: ("N", "D"), y: ("D", 4)} if False else [(x, ("N", "D")), (y, ("D", 4))]
-        ),
+        tf.debugging.assert_shapes([(x, ("N", "D")), (y, ("D", 4))]),
         {x: np.zeros([2, 3]), y: np.zeros([3, 4])},
     )
     with pytest.raises(ValueError):
         tf.debugging.assert_shapes([(x, ("N", "N"))])
+    a, b = tf.ones([3, 2], name="a"), tf.ones([4, 2], name="b")
+    text = "m.  Specified by tensor a.*:0 dimension 0.  Tensor b.*:0 dimension 0 must have size 3.  Received size 4, shape "
+    with pytest.raises(ValueError, match=text):
+        tf.debugging.assert_shapes([(a, ("N", "Q")), (b, ("N", "D"))], message="m")
+    with pytest.raises(ValueError, match="Specified explicitly.  Tensor a.*:0 dimension 1 must have size 5"):
+        tf.debugging.assert_shapes([(a, ("N", 5))])
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"(?s)Specified by tensor .* dimension 1.*must have size.*3"
+    ):
+        run(
+            tf.debugging.assert_shapes([(x, ("N", "D")), (y, ("X", "D"))]),
+            {x: np.zeros([2, 3]), y: np.zeros([3, 4])},
+        )
 
 
 def test_assert_and_variables() -> None:

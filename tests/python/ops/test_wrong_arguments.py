@@ -156,10 +156,14 @@ def test_values_of_other_kinds_are_refused(call: Any, error: Any, text: str) -> 
         lambda: tf.sparse.placeholder(tf.float32, 1e300),
         lambda: tf.range(3, dtype=tf.float32._as_ref),
         lambda: tf.debugging.assert_shapes([1.0]),
+        lambda: tf.sort([1.0], axis=float("inf")),
+        lambda: tf.io.decode_csv("1", tf.placeholder(tf.float32, []), select_cols=[0]),
         lambda: tf.debugging.assert_shapes([np.zeros([0, 3])]),
         lambda: tf.debugging.assert_shapes([{"a": 1}]),
         lambda: tf.train.batch_join([[None, "VALID"]], 2),
-        lambda: tf.sparse.matmul(tf.SparseTensor([[0, 0]], [1.0], [1, 1]), tf.SparseTensor([[0, 0]], [1.0], [1, 1])),
+        lambda: tf.sparse.matmul(
+            tf.SparseTensor([[0, 0]], [1.0], [1, 1]), tf.SparseTensor([[0, 0]], [1.0], [1, 1])
+        ),
         lambda: tf.metrics.recall_at_top_k([0], [[0]], class_id=float("inf")),
     ],
 )

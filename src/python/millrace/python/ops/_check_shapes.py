@@ -16,7 +16,6 @@ from millrace.python.ops import array_ops
 from millrace.python.ops import control_flow_ops
 from millrace.python.ops import gen_array_ops
 from millrace.python.ops import math_ops
-from millrace.python.ops._check_compare import assert_equal
 from millrace.python.ops._check_types import assert_type
 
 __all__ = [
@@ -213,7 +212,7 @@ def assert_shapes(
     message = message or ""
     with ops.name_scope(name, "assert_shapes", [pair[0] for pair in pairs] + list(data or [])):
         assertions: list[Any] = []
-        known: dict[Any, tuple[Any, Any]] = {}
+        known: dict[Any, tuple[Any, Any, int]] = {}
         for x, spec in pairs:
             symbols = _symbols_of(spec)
             x = ops.convert_to_tensor(x)
@@ -231,28 +230,35 @@ def assert_shapes(
                 actual = dims[axis] if dims is not None else None
                 if actual is None:
                     actual = array_ops.shape(x)[axis]
+                source = "Specified explicitly"
                 if isinstance(symbol, str) and not symbol.isdigit():
-                    expected, origin = known.setdefault(symbol, (actual, x))
+                    expected, origin, place = known.setdefault(symbol, (actual, x, axis))
+                    if origin is x and place == axis:
+                        continue
+                    source = "Specified by tensor %s dimension %s" % (_name_of(origin), place)
                 else:
-                    expected, origin = int(symbol), None
+                    expected = int(symbol)
                 if isinstance(expected, int) and isinstance(actual, int):
                     if expected != actual:
-                        other = "" if origin is None else ", as in tensor %s" % _name_of(origin)
                         raise ValueError(
-                            "%s.  Specified by tensor %s dimension %s.  Tensor %s dimension %s must have size %d.  "
-                            "Received size %d, shape %s%s"
-                            % (
-                                message,
-                                _name_of(x),
-                                axis,
-                                _name_of(x),
-                                axis,
-                                expected,
-                                actual,
-                                x.get_shape(),
-                                other,
-                            )
+                            "%s.  %s.  Tensor %s dimension %s must have size %d.  Received size %d, shape %s"
+                            % (message, source, _name_of(x), axis, expected, actual, x.get_shape())
                         )
-                elif expected is not actual:
-                    assertions.append(assert_equal(actual, expected, data, summarize, message))
+                    continue
+                told = data
+                if told is None:
+                    told = [
+                        message,
+                        source,
+                        "Tensor",
+                        _name_of(x),
+                        "dimension",
+                        axis,
+                        "must have size",
+                        expected,
+                    ]
+                    told += ["received shape: ", array_ops.shape(x)]
+                assertions.append(
+                    control_flow_ops.Assert(math_ops.equal(actual, expected), told, summarize=summarize)
+                )
         return control_flow_ops.group(*assertions)

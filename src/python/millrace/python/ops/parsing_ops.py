@@ -302,6 +302,8 @@ def decode_csv_v2(
             raise ValueError("select_cols is not strictly increasing.")
         if select_cols and select_cols[0] < 0:
             raise ValueError("select_cols contains negative values.")
+        if not isinstance(record_defaults, (list, tuple)):
+            raise TypeError("record_defaults must be a list, got: %r" % (record_defaults,))
         if len(select_cols) != len(record_defaults):
             raise ValueError("Length of select_cols and record_defaults do not match.")
     return gen_parsing_ops.decode_csv(

@@ -38,7 +38,7 @@ def _sort_or_argsort(values: Any, axis: Any, direction: str, return_argsort: boo
     axis_static = tensor_util.constant_value(ops.convert_to_tensor(axis, name="axis"))
     if axis_static is None:
         raise ValueError("axis must be a constant scalar")
-    if np.ndim(axis_static) != 0:
+    if np.ndim(axis_static) != 0 or axis_static.dtype.kind not in "iu":
         raise ValueError("axis must be a constant scalar")
     axis = int(axis_static)
     values = ops.convert_to_tensor(values, name="values")
