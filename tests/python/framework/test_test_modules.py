@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.python.data.experimental.kernel_tests import sql_dataset_test_base, stats_dataset_test_base
 from millrace.python.data.kernel_tests import filter_test_base
 from millrace.python.grappler import cost_analyzer, model_analyzer
 from millrace.python.kernel_tests.random import util as random_util
@@ -104,3 +105,51 @@ def test_tests_of_filters() -> None:
     assert failures() == 0
     FilterTest.broken = True
     assert failures() >= 5
+
+
+def test_databases_of_tests() -> None:
+    class Case(sql_dataset_test_base.SqlDatasetTestBase):
+        def runTest(self) -> None:  # noqa: N802
+            query = "SELECT first_name, favorite_big_number, favorite_nonsense_word FROM students ORDER BY first_name DESC"
+            rows = self._createSqlDataset(query, (tf.string, tf.int64, tf.string), num_repeats=2)
+            self.assertDatasetProduces(
+                rows, [(b"John", 2**63 - 1, b"n\0nsense"), (b"Jane", -(2**63), b"nonsense\0")] * 2
+            )
+            query = "SELECT people.state, victories FROM people JOIN townspeople USING (id) ORDER BY id"
+            self.assertDatasetProduces(
+                self._createSqlDataset(query, (tf.string, tf.float64)),
+                [(b"Pennsylvania", 20.0), (b"California", -19.95)],
+            )
+
+    result = Case().run()
+    assert result is not None and result.wasSuccessful(), result
+
+
+def test_assertions_about_statistics() -> None:
+    class Case(stats_dataset_test_base.StatsDatasetTestBase):
+        def runTest(self) -> None:  # noqa: N802
+            aggregator = tf.data.experimental.StatsAggregator()
+            dataset = tf.data.Dataset.range(4).map(lambda x: tf.tile([x], tf.reshape(x, [1])))
+            dataset = dataset.apply(tf.data.experimental.bytes_produced_stats("bytes"))
+            take = self.getNext(
+                self.datasetExperimentalStats(dataset, aggregator), requires_initialization=True
+            )
+            for i in range(4):
+                self.evaluate(take())
+                handle = self.getHandle(aggregator)
+                self.assertStatisticsContains(handle, "bytes")
+                self.assertStatisticsHasCount(handle, "bytes", i + 1)
+                self.assertStatisticsHasSum(handle, "bytes", 8 * i * (i + 1) / 2)
+                self.assertStatisticsHasRange(handle, "bytes", 0, 24)
+            for wrong in (
+                lambda: self.assertStatisticsContains(handle, "byte"),
+                lambda: self.assertStatisticsHasCount(handle, "bytes", 5, greater_than=True),
+                lambda: self.assertStatisticsHasSum(handle, "bytes", 47),
+                lambda: self.assertStatisticsHasRange(handle, "bytes", 1, 24),
+            ):
+                with self.assertRaises(AssertionError):
+                    wrong()
+
+    with tf.Graph().as_default():
+        result = Case().run()
+    assert result is not None and result.wasSuccessful(), result
