@@ -67,7 +67,10 @@ class StatsDatasetTestBase(test_base.DatasetTestBase):
     ) -> None:
         """Fails unless a histogram has counted so many samples, or at least so many."""
         found = self._only(handle, tag).histo.num
-        (self.assertGreaterEqual if greater_than else self.assertEqual)(found, count)
+        if greater_than:
+            self.assertGreaterEqual(found, count)
+        else:
+            self.assertEqual(found, count)
 
     def assertStatisticsHasSum(  # noqa: N802
         self, handle: Any, tag: str, expected_value: float, num_events: int = -1, offset: int = 0
