@@ -126,3 +126,13 @@ def test_candidate_samplers() -> None:
     assert len(set(ids)) == 2
     indices, rows, weights = run(tf.nn.compute_accidental_hits([[1], [2]], np.array([2, 7]), 1))
     assert indices.tolist() == [1] and rows.tolist() == [0] and weights[0] < -1e30
+
+
+def test_generators_that_are_split_in_a_graph() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        first = tf.random.experimental.Generator.from_key_counter(key=5, counter=[1, 2], alg="philox")
+        parts = first.split(2)
+        session.run(first.state.initializer)
+        session.run([part.state.initializer for part in parts])
+        a, b = session.run([part.uniform_full_int([4], tf.uint64) for part in parts])
+        assert a.shape == (4,) and (a != b).all()

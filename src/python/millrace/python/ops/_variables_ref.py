@@ -71,9 +71,9 @@ def _safe_initial_value_from_tensor(name: str, tensor: Any, op_cache: dict[str, 
 def _safe_initial_value_from_op(name: str, op: Any, op_cache: dict[str, Any]) -> Any:
     """An op like `op` that does not need other variables to be initialized before."""
     op_type = op.type
-    if op_type in ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp", "If"):
-        return op
-    if op_type in ("Variable", "VariableV2", "VarHandleOp"):
+    if op_type in ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp", "If", "VarHandleOp"):
+        return op  # what takes a handle cannot take a value
+    if op_type in ("Variable", "VariableV2"):
         initialized_value = _find_initialized_value_for_variable(op)
         return op if initialized_value is None else initialized_value.op
     modified = False
