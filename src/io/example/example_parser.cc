@@ -2,14 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Two passes over the examples, each in parallel by shards of them: the first finds and counts the values,
-// then every tensor is allocated in its final size, and the second copies.
+// then every tensor is allocated in its final size, and the second copies. Plain examples need one pass only.
 #include "io/example/example_parser.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 
 #include "base/strings.h"
 #include "io/example/feature_view.h"
+#include "io/example/plain_examples.h"
 
 namespace millrace::io {
 namespace {
@@ -18,6 +20,7 @@ using Feature = FeatureTable::Feature;
 
 constexpr int64_t kExamplesOfShard = 32;
 constexpr int64_t kCostOfShardNs = kExamplesOfShard * 1000;
+constexpr int64_t kCostOfPlainShardNs = kExamplesOfShard * 150;
 constexpr size_t kShownOfBrokenExample = 200;
 
 // Values that were found. There may be one for each few bytes of an example, hence the narrow numbers.
@@ -55,9 +58,16 @@ class BatchParser {
       : table_(table), request_(request), is_list_(request.source == FeatureSource::kSequenceLists) {}
 
   StatusOr<ParsedFeatures> Parse(RunParallel parallel) {
-    const auto n = static_cast<int64_t>(request_.serialized.size());
+    const int64_t n = request_.size();
     if (n > std::numeric_limits<int32_t>::max()) return errors::InvalidArgument("Too many examples: ", n);
     shards_.resize(static_cast<size_t>((n + kExamplesOfShard - 1) / kExamplesOfShard));
+    results_.resize(static_cast<size_t>(table_.size()));
+    if (MayBePlain(table_, request_)) {
+      for (int f = 0; f < table_.size(); ++f) {
+        MR_RETURN_IF_ERROR(AllocateDense(table_[f], Total(), &results_[static_cast<size_t>(f)]));
+      }
+      if (ParsePlain(parallel)) return std::move(results_);
+    }
     MR_RETURN_IF_ERROR(ForEachShard(parallel, [this](Shard& shard) { return Find(&shard); }));
     MR_RETURN_IF_ERROR(Allocate());
     MR_RETURN_IF_ERROR(ForEachShard(parallel, [this](Shard& shard) { return Copy(&shard); }));
@@ -68,7 +78,7 @@ class BatchParser {
   // The first error is that of the first example that has one.
   template <typename Fn>
   Status ForEachShard(RunParallel parallel, Fn fn) {
-    const auto n = static_cast<int64_t>(request_.serialized.size());
+    const int64_t n = request_.size();
     parallel(static_cast<int64_t>(shards_.size()), kCostOfShardNs, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         Shard& shard = shards_[static_cast<size_t>(i)];
@@ -79,6 +89,17 @@ class BatchParser {
     });
     for (const Shard& shard : shards_) MR_RETURN_IF_ERROR(shard.status);
     return Status();
+  }
+
+  bool ParsePlain(RunParallel parallel) {
+    std::atomic<bool> plain = true;  // relaxed: `parallel` waits for all shards
+    parallel(static_cast<int64_t>(shards_.size()), kCostOfPlainShardNs, [&](int64_t begin, int64_t end) {
+      if (!plain.load(std::memory_order_relaxed)) return;
+      const int64_t last = std::min(request_.size(), end * kExamplesOfShard);
+      if (!ParsePlainExamples(table_, request_, begin * kExamplesOfShard, last, &results_))
+        plain.store(false, std::memory_order_relaxed);
+    });
+    return plain.load(std::memory_order_relaxed);
   }
 
   // The positions of the table's features in one example.
@@ -92,7 +113,7 @@ class BatchParser {
     return request_.names.empty() ? "<unknown>" : std::string_view(request_.names[example]);
   }
   Status Broken(int64_t example) const {
-    const std::string& bytes = request_.serialized[example];
+    const std::string_view bytes = request_.example(example);
     const bool cut = bytes.size() > kShownOfBrokenExample;
     return errors::InvalidArgument("Could not parse example input, value: '",
                                    CEscape(bytes.substr(0, kShownOfBrokenExample)), cut ? "…" : "", "'");
@@ -102,7 +123,7 @@ class BatchParser {
     shard->totals.resize(static_cast<size_t>(table_.size()));
     Places places(table_.size());
     for (int64_t i = shard->begin; i < shard->end; ++i) {
-      const std::string& bytes = request_.serialized[i];
+      const std::string_view bytes = request_.example(i);
       if (bytes.size() > std::numeric_limits<int32_t>::max()) return Broken(i);  // no message is longer
       std::fill(places.there.begin(), places.there.end(), false);
       const auto keep = [&](std::string_view key, std::string_view value) {
@@ -249,7 +270,6 @@ Status BatchParser::Allocate() {
       all.most_steps = std::max(all.most_steps, total.most_steps);
     }
   }
-  results_.resize(static_cast<size_t>(table_.size()));
   for (int f = 0; f < table_.size(); ++f) {
     const Feature& feature = table_[f];
     MR_RETURN_IF_ERROR(feature.is_sparse ? AllocateSparse(feature, all_[f], &results_[f])
@@ -260,7 +280,7 @@ Status BatchParser::Allocate() {
 
 Status BatchParser::AllocateSparse(const Feature& f, const Total& all, std::vector<Tensor>* result) const {
   std::vector<int64_t> shape;
-  if (request_.batched) shape.push_back(static_cast<int64_t>(request_.serialized.size()));
+  if (request_.batched) shape.push_back(request_.size());
   if (is_list_) shape.push_back(all.most_steps);
   shape.push_back(all.longest);
   const auto rank = static_cast<int64_t>(shape.size());
@@ -272,7 +292,7 @@ Status BatchParser::AllocateSparse(const Feature& f, const Total& all, std::vect
 
 Status BatchParser::AllocateDense(const Feature& f, const Total& all, std::vector<Tensor>* result) const {
   std::vector<int64_t> dims;
-  const auto n = static_cast<int64_t>(request_.serialized.size());
+  const int64_t n = request_.size();
   if (request_.batched) dims.push_back(n);
   if (is_list_) dims.push_back(all.most_steps);
   if (f.is_variable) dims.push_back(f.row_elements == 0 ? 0 : all.longest / f.row_elements);

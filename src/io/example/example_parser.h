@@ -70,9 +70,16 @@ using RunParallel = FunctionRef<void(int64_t total, int64_t cost_ns, ThreadPool:
 struct ParseRequest {
   FeatureSource source = FeatureSource::kExample;
   std::span<const std::string> serialized = {};
-  std::span<const std::string> names = {};  // for errors; empty, or one each
+  std::span<const std::string_view> views = {};  // instead of `serialized`, when that is empty
+  std::span<const std::string> names = {};       // for errors; empty, or one each
   // Tensors of a batch begin with a dimension for the examples. REQUIRES, when false: one example.
   bool batched = true;
+
+  int64_t size() const { return static_cast<int64_t>(serialized.empty() ? views.size() : serialized.size()); }
+  std::string_view example(int64_t i) const {
+    const auto k = static_cast<size_t>(i);
+    return serialized.empty() ? views[k] : std::string_view(serialized[k]);
+  }
 };
 
 // By place in the table. Of a sparse feature [indices, values, shape], with indices [n, rank]; of a dense one

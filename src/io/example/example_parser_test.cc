@@ -311,5 +311,73 @@ TEST(ExampleParserTest, AgreesWithProtobufOnRandomExamples) {
   reference.ExpectSparse("s", kString, got[2]);
 }
 
+// The same examples with and without what makes the parser take its general way: here an empty entry in
+// front.
+TEST(ExampleParserTest, PlainExamplesAreReadAsOthersAre) {
+  std::mt19937 rng(2);
+  const auto below = [&](uint32_t n) { return static_cast<int>(rng() % n); };
+  std::vector<std::string> plain, general;
+  std::vector<tensorflow::Example> examples(100);
+  for (auto& example : examples) {
+    auto& map = *example.mutable_features()->mutable_feature();
+    for (int i = 0; i < 20; ++i) {
+      map["i"].mutable_int64_list()->add_value(static_cast<int64_t>(rng() | uint64_t{rng()} << 32) >>
+                                               below(64));
+    }
+    map["one"].mutable_int64_list()->add_value(below(1000) - 500);
+    for (int i = 0; i < 6; ++i) map["f"].mutable_float_list()->add_value(static_cast<float>(below(99)) / 8);
+    for (int i = 0; i < 2; ++i) map["s"].mutable_bytes_list()->add_value(std::string(below(300), 'x'));
+    if (below(2) == 0) map["other"].mutable_bytes_list()->add_value("y");
+    if (below(3) == 0) map["maybe"].mutable_float_list()->add_value(1);
+    plain.push_back(example.SerializeAsString());
+    general.push_back(ExampleOf("") + plain.back());
+  }
+  const std::vector<FeatureSpec> specs = {Dense("s", kString, {2}), Dense("i", kInt64, {4, 5}),
+                                          Dense("f", kFloat, {6}), Dense("one", kInt64, PartialShape({})),
+                                          Dense("maybe", kFloat, PartialShape({}), Tensor::Scalar(7.f))};
+  const ParsedFeatures got = Parsed(specs, plain), expected = Parsed(specs, general);
+  for (size_t f = 0; f < specs.size(); ++f) ExpectTensorEqual(expected[f][0], got[f][0]);
+  for (size_t i = 0; i < examples.size(); ++i) {
+    const auto& map = examples[i].features().feature();
+    EXPECT_EQ(got[0][0].data<std::string>()[i * 2 + 1], map.at("s").bytes_list().value(1));
+    EXPECT_EQ(got[1][0].data<int64_t>()[i * 20 + 19], map.at("i").int64_list().value(19));
+    EXPECT_EQ(got[3][0].data<int64_t>()[i], map.at("one").int64_list().value(0));
+    EXPECT_EQ(got[4][0].data<float>()[i], map.count("maybe") > 0 ? 1 : 7);
+  }
+  std::vector<std::string_view> views(plain.begin(), plain.end());
+  const auto of_views = ParseFeatures(*FeatureTable::Make(specs), ParseRequest{.views = views}, kSerially);
+  ASSERT_TRUE(of_views.ok());
+  for (size_t f = 0; f < specs.size(); ++f) ExpectTensorEqual((*of_views)[f][0], got[f][0]);
+}
+
+// Each byte of a plain example is changed in turn, and each beginning of it is tried; the general way
+// decides.
+TEST(ExampleParserTest, BrokenPlainExamplesAreWhatTheGeneralWaySays) {
+  const std::string whole = ExampleOf(Entry("a", kOneTwo) + Entry("f", Field(2, Field(1, "12345678"))) +
+                                      Entry("s", Field(1, Field(1, "text"))));
+  const std::vector<FeatureSpec> specs = {Dense("a", kInt64, {2}), Dense("f", kFloat, {2}),
+                                          Dense("s", kString, PartialShape({}))};
+  std::vector<std::string> variants;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    variants.push_back(whole.substr(0, i));
+    for (const char c : {'\x00', '\x01', '\x0a', '\x12', '\x1a', '\x7f', '\x80', '\xff'}) {
+      variants.push_back(whole);
+      variants.back()[i] = c;
+    }
+  }
+  int accepted = 0;
+  for (const std::string& bytes : variants) {
+    const auto got = Parse(specs, {whole, bytes}), general = Parse(specs, {ExampleOf("") + whole, bytes});
+    ASSERT_EQ(got.ok(), general.ok()) << got.status() << general.status();
+    if (!got.ok()) {
+      EXPECT_EQ(got.status().message(), general.status().message());
+      continue;
+    }
+    ++accepted;
+    for (size_t f = 0; f < specs.size(); ++f) ExpectTensorEqual((*general)[f][0], (*got)[f][0]);
+  }
+  EXPECT_GT(accepted, 100);
+}
+
 }  // namespace
 }  // namespace millrace::io

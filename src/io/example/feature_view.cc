@@ -217,6 +217,10 @@ bool CopyFeature(const FeatureView& view, std::string* to) {
   });
 }
 
+bool CopyPacked(std::string_view packed, int64_t n, int64_t* to) {
+  return CountVarints(packed) == n && UnpackVarints(packed, &to);
+}
+
 bool VisitMap(std::string_view message, MapVisitor visit) {
   WireReader entries(message);
   for (WireField entry; entries.Next(&entry);) {

@@ -29,6 +29,9 @@ bool CopyFeature(const FeatureView& view, float* to);
 bool CopyFeature(const FeatureView& view, int64_t* to);
 bool CopyFeature(const FeatureView& view, std::string* to);
 
+// Copies packed numbers. False when there are not exactly `n`, or one is broken; room for `n` is enough.
+bool CopyPacked(std::string_view packed, int64_t n, int64_t* to);
+
 // Calls visit(key, value) for the entries of the map that is field 1 of a message: Features and
 // FeatureLists. False when the bytes are broken or visit says so.
 using MapVisitor = FunctionRef<bool(std::string_view key, std::string_view value)>;
