@@ -107,6 +107,24 @@ def test_resizes(align: bool) -> None:
     assert run(tf.image.resize(IMAGE, [3, 3], method=tf.image.ResizeMethod.BICUBIC)).shape == (3, 3, 3)
 
 
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+def test_bilinear_resizing_of_bytes_is_exact(channels: int) -> None:
+    def taps(size: int, new_size: int) -> Any:
+        place = np.arange(new_size, dtype=np.float32) * (np.float32(size) / np.float32(new_size))
+        lower = np.floor(place).astype(np.int64)
+        return lower, np.minimum(lower + 1, size - 1), (place - lower.astype(np.float32)).astype(np.float32)
+
+    for height, width, new_height, new_width in ((5, 9, 8, 33), (17, 31, 6, 14), (3, 2, 4, 1), (8, 8, 8, 8)):
+        images = RNG.randint(0, 256, [2, height, width, channels]).astype(np.uint8)
+        x, (top, bottom, down) = images.astype(np.float32), taps(height, new_height)
+        left, right, along = taps(width, new_width)
+        along, down = along[None, None, :, None], down[None, :, None, None]
+        above = x[:, top][:, :, left] + (x[:, top][:, :, right] - x[:, top][:, :, left]) * along
+        below = x[:, bottom][:, :, left] + (x[:, bottom][:, :, right] - x[:, bottom][:, :, left]) * along
+        resized = run(tf.image.resize_bilinear(tf.constant(images), [new_height, new_width]))
+        np.testing.assert_array_equal(resized, above + (below - above) * down)
+
+
 def test_resize_arguments() -> None:
     same = tf.image.resize_images(IMAGE, [2, 4])
     np.testing.assert_array_equal(run(same), IMAGE)

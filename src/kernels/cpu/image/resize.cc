@@ -5,13 +5,19 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/contract/isa.h"
 #include "kernels/cpu/image/scaling.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace millrace {
 namespace {
 
 using image::Alignment;
 using image::CubicTap;
+using image::LinearTap;
 using image::ResizeSizes;
 
 constexpr int64_t kCostPerSampleNs = 3;
@@ -46,6 +52,53 @@ class FloatResizeKernel : public OpKernel {
   const Alignment alignment_;
 };
 
+#if defined(__x86_64__)
+// Two pixels of bytes of three or four channels, as eight floats. The second one is at `second`.
+__attribute__((target("avx2"))) inline __m256 LoadTwo(const uint8_t* first, const uint8_t* second) {
+  int32_t low, high;
+  std::memcpy(&low, first, sizeof(low));
+  std::memcpy(&high, second, sizeof(high));
+  const __m128i bytes = _mm_insert_epi32(_mm_cvtsi32_si128(low), high, 1);
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+}
+
+// The same as image::BilinearRow for the first pixels of a row, two at a time, `n` in all: an even number of
+// them that four numbers can be read from and, where `to` is a row, be written to. Products and sums are not
+// contracted.
+__attribute__((target("avx2"))) void BilinearPairs(const uint8_t* top, const uint8_t* bottom,
+                                                   int64_t channels, float y_share, const LinearTap* xs,
+                                                   int64_t n, float* to) {
+  const __m256 y = _mm256_set1_ps(y_share);
+  for (int64_t i = 0; i < n; i += 2, to += 2 * channels) {
+    const int64_t lower0 = xs[i].lower * channels, upper0 = xs[i].upper * channels;
+    const int64_t lower1 = xs[i + 1].lower * channels, upper1 = xs[i + 1].upper * channels;
+    const __m256 x = _mm256_set_m128(_mm_set1_ps(xs[i + 1].share), _mm_set1_ps(xs[i].share));
+    const __m256 a = LoadTwo(top + lower0, top + lower1), b = LoadTwo(top + upper0, top + upper1);
+    const __m256 c = LoadTwo(bottom + lower0, bottom + lower1), d = LoadTwo(bottom + upper0, bottom + upper1);
+    const __m256 above = _mm256_add_ps(a, _mm256_mul_ps(_mm256_sub_ps(b, a), x));
+    const __m256 below = _mm256_add_ps(c, _mm256_mul_ps(_mm256_sub_ps(d, c), x));
+    const __m256 value = _mm256_add_ps(above, _mm256_mul_ps(_mm256_sub_ps(below, above), y));
+    // The next pixel overwrites the fourth number of three channels.
+    _mm_storeu_ps(to, _mm256_castps256_ps128(value));
+    _mm_storeu_ps(to + channels, _mm256_extractf128_ps(value, 1));
+  }
+}
+#endif
+
+// How many of the first pixels BilinearPairs can make.
+int64_t PixelsInPairs(const ResizeSizes& s, const std::vector<LinearTap>& xs) {
+#if defined(__x86_64__)
+  if ((s.channels != 3 && s.channels != 4) || cpu::ActiveIsa() == cpu::Isa::kBaseline) return 0;
+  const int64_t last = s.in_w - (s.channels == 4 ? 1 : 2);  // that four numbers can be read from
+  const int64_t end = static_cast<int64_t>(xs.size()) - (s.channels == 4 ? 0 : 1);
+  int64_t n = 0;
+  while (n < end && xs[static_cast<size_t>(n)].lower <= last && xs[static_cast<size_t>(n)].upper <= last) ++n;
+  return n / 2 * 2;
+#else
+  return 0;
+#endif
+}
+
 class BilinearKernel final : public FloatResizeKernel {
  public:
   using FloatResizeKernel::FloatResizeKernel;
@@ -67,8 +120,20 @@ class BilinearKernel final : public FloatResizeKernel {
   void ResizeAny(const KernelContext& context, const ResizeSizes& s, const T* in, float* out) const {
     const auto ys = image::LinearTaps(s.in_h, s.out_h, alignment_);
     const auto xs = image::LinearTaps(s.in_w, s.out_w, alignment_);
-    ForRows(context, s, in, out, [&](const T* pixels, int64_t y, float* to) {
-      image::BilinearRow(pixels, s, ys[static_cast<size_t>(y)], xs, to);
+    const int64_t in_pairs = std::is_same_v<T, uint8_t> ? PixelsInPairs(s, xs) : 0;
+    const std::vector<LinearTap> rest(xs.begin() + in_pairs, xs.end());
+    ForRows(context, s, in, out, [&](const T* pixels, int64_t row, float* to) {
+      const LinearTap& y = ys[static_cast<size_t>(row)];
+#if defined(__x86_64__)
+      if constexpr (std::is_same_v<T, uint8_t>) {
+        const int64_t in_row = s.in_w * s.channels;
+        if (in_pairs > 0) {
+          BilinearPairs(pixels + y.lower * in_row, pixels + y.upper * in_row, s.channels, y.share, xs.data(),
+                        in_pairs, to);
+        }
+      }
+#endif
+      image::BilinearRow(pixels, s, y, rest, to + in_pairs * s.channels);
     });
   }
 };
