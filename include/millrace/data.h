@@ -50,6 +50,21 @@ struct DatasetOptions {
   int64_t autotune_cpu_budget = 0;  // processors to be used by what is measured; 0: all
 };
 
+// Where what the stages of pipelines measure is collected, in the session: histograms and counters by their
+// names. A value.
+class StatsAggregator {
+ public:
+  StatsAggregator() = default;
+  // Those with one shared name are the same.
+  static StatsAggregator Make(const Scope& scope, std::string_view shared_name = "");
+  // A string scalar: a Summary, serialized, of all that was collected so far.
+  Output GetSummary(const Scope& scope) const;
+  const Output& handle() const { return handle_; }  // a resource
+
+ private:
+  Output handle_;
+};
+
 // A source of elements, each of several tensors, described by nodes of a graph. Nothing is read before an
 // iterator asks. A value; its methods add nodes to the scope that it was made with.
 class Dataset {
@@ -158,6 +173,13 @@ class Dataset {
   Dataset Shard(int64_t num_shards, int64_t index) const;
   // Goes on behind elements with errors, such as broken records; a warning at the end tells how many.
   Dataset IgnoreErrors() const;
+  // The same elements. Where statistics are collected, the histogram `tag` has for each element the
+  // microseconds that it took to get, or its bytes.
+  Dataset LatencyStats(const Input& tag) const;
+  Dataset BytesProducedStats(const Input& tag) const;
+  // The same elements; what the stages up to here measure is collected, by names that begin with `prefix` and
+  // "::", unless that is empty.
+  Dataset WithStats(const StatsAggregator& aggregator, const Input& prefix = Input("")) const;
   // The same elements, from iterators that are made as the options say. To be called last: what is made of
   // the result has the default options again.
   Dataset WithOptions(const DatasetOptions& options) const;

@@ -387,6 +387,28 @@ Dataset Dataset::Shard(int64_t num_shards, int64_t index) const {
 
 Dataset Dataset::IgnoreErrors() const { return Same("IgnoreErrorsDataset", {}); }
 
+Dataset Dataset::LatencyStats(const Input& tag) const { return Same("LatencyStatsDataset", {tag}); }
+
+Dataset Dataset::BytesProducedStats(const Input& tag) const {
+  return Same("BytesProducedStatsDataset", {tag});
+}
+
+Dataset Dataset::WithStats(const StatsAggregator& aggregator, const Input& prefix) const {
+  return Same("SetStatsAggregatorDataset", {aggregator.handle(), prefix, Input("")});
+}
+
+StatsAggregator StatsAggregator::Make(const Scope& scope, std::string_view shared_name) {
+  StatsAggregator aggregator;
+  OpAttrs attrs;
+  attrs.Set("shared_name", std::string(shared_name));
+  aggregator.handle_ = AddOp(scope, "StatsAggregatorHandle", {}, attrs);
+  return aggregator;
+}
+
+Output StatsAggregator::GetSummary(const Scope& scope) const {
+  return AddOp(scope, "StatsAggregatorSummary", {handle_}, OpAttrs());
+}
+
 Dataset Dataset::WithOptions(const DatasetOptions& options) const {
   Dataset same = *this;
   same.options_ = options;

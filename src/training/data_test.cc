@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <thread>
 
 #include "base/env.h"
@@ -19,6 +20,7 @@
 #include "millrace/hooks.h"
 #include "millrace/ops.h"
 #include "millrace/variables.h"
+#include "tensorflow/core/framework/summary.pb.h"
 #include "training/saved_model_testing.h"
 
 namespace millrace {
@@ -643,6 +645,34 @@ TEST(DatasetTest, RowsOfADatabase) {
                    {DataType::kInt64, DataType::kString});
   EXPECT_EQ(rows.types().size(), 2u);
   EXPECT_THAT(ReadScalars(rows), ElementsAre(3, 4));
+}
+
+TEST(DatasetTest, StatisticsAreCollectedInTheSession) {
+  const Scope scope = Scope::NewRootScope();
+  const StatsAggregator aggregator = StatsAggregator::Make(scope, "stats");
+  const Dataset numbers = Dataset::Range(scope, int64_t{7})
+                              .BytesProducedStats("bytes")
+                              .Batch(2)
+                              .LatencyStats("wait")
+                              .WithStats(aggregator, "input");
+  const Iterator iterator = Iterator::Initializable(numbers);
+  const auto next = iterator.GetNext(scope);
+  const Output serialized = StatsAggregator::Make(scope, "stats").GetSummary(scope);
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  ClientSession session(scope);
+  ASSERT_TRUE(session.Run({}, {}, {iterator.initializer()}, nullptr).ok());
+  EXPECT_EQ(Take(session, next).values.size(), 4u);
+  std::vector<Tensor> out;
+  ASSERT_TRUE(session.Run({serialized}, &out).ok());
+  tensorflow::Summary summary;
+  ASSERT_TRUE(summary.ParseFromString(out[0].scalar<std::string>()));
+  std::map<std::string, tensorflow::HistogramProto> histograms;
+  for (const auto& value : summary.value()) histograms[value.tag()] = value.histo();
+  ASSERT_EQ(histograms.size(), 2u);
+  EXPECT_EQ(histograms["input::bytes"].num(), 7);
+  EXPECT_EQ(histograms["input::bytes"].sum(), 7 * 8);
+  EXPECT_EQ(histograms["input::wait"].num(), 4);
+  EXPECT_GT(histograms["input::wait"].min(), 0);
 }
 
 TEST(DatasetTest, CsvFilesOfAFolder) {
