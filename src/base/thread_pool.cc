@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cpu_relax.h"
 #include "base/denormals.h"
 #include "base/mutex.h"
 #include "base/task_queue.h"
@@ -37,14 +38,6 @@ constexpr int64_t kMinSpinNs = 4'000;
 constexpr int64_t kMaxSpinNs = 200'000;
 // The number of sleepers that the caller of ParallelFor wakes itself; these wake further ones.
 constexpr int kDirectWakes = 2;
-
-void CpuRelax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // Looks at `ready` until it is true or `ns` have passed; returns its last value.
 template <typename Ready>

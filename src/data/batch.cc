@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tensor/buffer.h"
 #include "tensor/dtype_table.h"
 #include "tensor/resource_handle.h"
 
@@ -71,13 +72,32 @@ int64_t CopyCost(const Tensor& tensor) {
                        : tensor.num_elements() * kNanosecondsPerObject);
 }
 
+namespace {
+
+// Whether component `i` of the elements lies in one buffer, which has nothing else, row by row. REQUIRES: it
+// has one type and shape.
+bool AreStacked(const std::vector<Element>& elements, size_t i) {
+  const Tensor& first = elements[0][i];
+  const Buffer* const buffer = first.buffer();
+  const auto row = static_cast<size_t>(first.num_bytes());
+  if (buffer == nullptr || DataTypeSize(first.dtype()) == 0 || buffer->size() != row * elements.size())
+    return false;
+  const char* place = static_cast<const char*>(buffer->data());
+  for (const Element& e : elements) {
+    if (e[i].buffer() != buffer || e[i].raw_data() != place) return false;
+    place += row;
+  }
+  return true;
+}
+
+}  // namespace
+
 StatusOr<Tensor> StackComponent(const std::vector<Element>& elements, size_t i, Allocator& allocator,
                                 ThreadPool* pool) {
   const Tensor& first = elements[0][i];
   TensorShape shape;
   MR_RETURN_IF_ERROR(shape.TryAddDim(static_cast<int64_t>(elements.size())));
   for (const int64_t size : first.shape().dims()) MR_RETURN_IF_ERROR(shape.TryAddDim(size));
-  MR_ASSIGN_OR_RETURN(Tensor out, Tensor::Allocate(first.dtype(), shape, allocator));
   for (size_t k = 0; k < elements.size(); ++k) {
     const Tensor& row = elements[k][i];
     if (row.shape() != first.shape()) {
@@ -91,6 +111,10 @@ StatusOr<Tensor> StackComponent(const std::vector<Element>& elements, size_t i, 
                                      " and element ", k, " had type ", DataTypeName(row.dtype()), ".");
     }
   }
+  if (AreStacked(elements, i)) {
+    return Tensor::FromBuffer(first.dtype(), shape, ShareRef(first.buffer()), first.buffer()->data());
+  }
+  MR_ASSIGN_OR_RETURN(Tensor out, Tensor::Allocate(first.dtype(), shape, allocator));
   const auto copy = [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       CopyInto(&out, k * first.num_elements(), elements[static_cast<size_t>(k)][i]);

@@ -21,7 +21,8 @@ StatusOr<Tensor> Zeros(DataType dtype, const TensorShape& shape, Allocator& allo
 
 // Component `i` of all elements as the rows of one tensor. InvalidArgument "Cannot batch tensors with
 // different shapes in component 0. First element had shape [2] and element 1 had shape [3]." Threads of
-// `pool`, which may be null, copy large elements. REQUIRES: at least one element.
+// `pool`, which may be null, copy large elements; those that make up a buffer as they are, are not copied.
+// REQUIRES: at least one element.
 StatusOr<Tensor> StackComponent(const std::vector<Element>& elements, size_t i, Allocator& allocator,
                                 ThreadPool* pool = nullptr);
 // Tensors of rows, one after the other. REQUIRES: at least one, all with the same components.

@@ -25,6 +25,21 @@ Status Iterator::GetRows(Context& /*ctx*/, int64_t /*n*/, Element* /*out*/, int6
   return errors::Internal("elements come one by one");
 }
 
+Status Iterator::GetTexts(Context& ctx, int64_t n, TextSink& sink, int64_t* got) {
+  Element rows;
+  MR_RETURN_IF_ERROR(GetRows(ctx, n, &rows, got));
+  if (*got == 0) return Status();
+  if (rows.size() != 1 || rows[0].dtype() != DataType::kString || rows[0].num_elements() != *got) {
+    return errors::InvalidArgument("Elements are not the one text each that they should be");
+  }
+  for (const std::string& text : rows[0].flat<std::string>()) sink.Add(text);
+  return Status();
+}
+
+Status Iterator::GetNextTexts(Context& /*ctx*/, TextSink& /*sink*/, bool* /*end*/) {
+  return errors::Internal("elements come as tensors");
+}
+
 int64_t ManyTimes(int64_t n, int64_t factor) {
   int64_t product = 0;
   return n < 0 || factor < 0 || __builtin_mul_overflow(n, factor, &product) ? INT64_MAX : product;

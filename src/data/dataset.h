@@ -11,6 +11,7 @@
 #include "base/cancellation.h"
 #include "base/thread_pool.h"
 #include "data/iterator_state.h"
+#include "data/texts.h"
 #include "kernel/function_caller.h"
 #include "kernel/resource.h"
 #include "millrace/dtype.h"
@@ -97,6 +98,13 @@ class Iterator {
   // component. Errors are as those of GetNext; the elements before are lost. REQUIRES: GivesRows(), and `n`
   // is small enough to reserve memory by.
   virtual Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got);
+  // The same into `sink`, where elements are one text each. After an error it has some of them.
+  virtual Status GetTexts(Context& ctx, int64_t n, TextSink& sink, int64_t* got);
+  // Whether GetNextTexts may be called, as far as it depends on the kind: elements are vectors of texts,
+  // which cost less without a tensor.
+  virtual bool GivesVectorsOfTexts() const { return false; }
+  // As GetNext, with the element into `sink`. REQUIRES: GivesVectorsOfTexts().
+  virtual Status GetNextTexts(Context& ctx, TextSink& sink, bool* end);
   // Whether `n` calls of GetNext may have to wait for another thread, as far as can be told now. Never false
   // when they may.
   virtual bool MayWait(int64_t n) const = 0;

@@ -18,9 +18,14 @@ class FileSource : public ByteSource {
       : file_(std::move(file)), offset_(offset), length_(length) {}
 
   Status Next(std::string* piece) override {
-    const Status status = file_->Read(offset_, kPieceBytes, piece);
-    if (!status.ok() && !errors::IsOutOfRange(status)) return status;
-    offset_ += piece->size();
+    // At the end of a file of known length only a short piece is looked for.
+    constexpr uint64_t kEndBytes = 4 << 10;
+    const uint64_t left = length_ == 0 ? kPieceBytes : MostLeft();
+    const uint64_t want = std::clamp<uint64_t>(left, kEndBytes, kPieceBytes);
+    piece->resize(static_cast<size_t>(want));
+    MR_ASSIGN_OR_RETURN(const size_t got, file_->ReadInto(offset_, piece->size(), piece->data()));
+    piece->resize(got);
+    offset_ += got;
     return Status();
   }
   uint64_t MostLeft() const override { return length_ > offset_ ? length_ - offset_ : 0; }
@@ -40,8 +45,10 @@ class InflateSource : public ByteSource {
   }
 
   Status Next(std::string* piece) override {
-    piece->clear();
-    if (ended_) return Status();
+    if (ended_) {
+      piece->clear();
+      return Status();
+    }
     piece->resize(kPieceBytes);
     stream_.next_out = reinterpret_cast<Bytef*>(piece->data());
     stream_.avail_out = kPieceBytes;
@@ -122,8 +129,9 @@ StatusOr<std::unique_ptr<ByteSource>> OpenFile(Env& env, const std::string& path
 Status InputStream::Fill(bool* at_end) {
   if (used_ == piece_.size()) {
     used_ = 0;
-    piece_.clear();  // also when the source fails
-    MR_RETURN_IF_ERROR(source_->Next(&piece_));
+    const Status status = source_->Next(&piece_);
+    if (!status.ok()) piece_.clear();
+    MR_RETURN_IF_ERROR(status);
   }
   *at_end = piece_.empty();
   return Status();

@@ -21,7 +21,8 @@ StatusOr<Compression> ParseCompression(std::string_view name);
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Replaces `piece` by the next bytes; empty at the end, and from then on.
+  // Replaces `piece` by the next bytes; empty at the end, and from then on. What it had costs nothing when it
+  // comes back as it was left.
   virtual Status Next(std::string* piece) = 0;
   // No more bytes than this are left, as far as is known.
   virtual uint64_t MostLeft() const = 0;
@@ -46,6 +47,14 @@ class InputStream {
   uint64_t position() const { return position_; }
   // Replaces `out` by n bytes; OutOfRange, with the bytes there are, when the source ends before.
   Status Read(uint64_t n, std::string* out);
+  // Reads n bytes that stay where they are until the next call. False: they are not there in one piece, and
+  // nothing has happened.
+  bool View(uint64_t n, std::string_view* out) {
+    if (piece_.size() - used_ < n) return false;
+    *out = rest().substr(0, static_cast<size_t>(n));
+    Take(out->size());
+    return true;
+  }
   // OutOfRange when the source ends before.
   Status Skip(uint64_t n);
   // Replaces `out` by the bytes up to the next '\n', which is taken too, without any '\r'. The last line

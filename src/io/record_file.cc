@@ -4,6 +4,8 @@
 
 #include <zlib.h>
 
+#include <bit>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -14,9 +16,11 @@ namespace {
 
 constexpr uint64_t kLengthBytes = 8, kCrcBytes = 4;
 
-uint64_t DecodeFixed(std::string_view bytes) {
-  uint64_t value = 0;
-  for (size_t i = bytes.size(); i > 0; --i) value = value << 8 | static_cast<unsigned char>(bytes[i - 1]);
+template <typename Int>
+Int DecodeFixed(std::string_view bytes) {
+  static_assert(std::endian::native == std::endian::little, "files have the lowest byte first");
+  Int value;
+  std::memcpy(&value, bytes.data(), sizeof value);
   return value;
 }
 
@@ -40,8 +44,21 @@ StatusOr<std::unique_ptr<RecordReader>> RecordReader::OpenAt(Env& env, const std
 }
 
 Status RecordReader::Read(std::string* record) {
-  if (error_.ok()) error_ = ReadNext(record);
-  if (!error_.ok()) record->clear();
+  std::string_view view;
+  if (error_.ok()) error_ = ReadNext(record, &view);
+  if (!error_.ok()) {
+    record->clear();
+  } else if (view.data() == record->data()) {
+    record->resize(view.size());
+  } else {
+    record->assign(view);
+  }
+  return error_;
+}
+
+Status RecordReader::ReadView(std::string_view* record) {
+  *record = {};
+  if (error_.ok()) error_ = ReadNext(&room_, record);
   return error_;
 }
 
@@ -77,36 +94,42 @@ Status RecordReader::Truncated(const Status& status) const {
 }
 
 Status RecordReader::ReadLength(uint64_t* length) {
-  std::string header;
-  const Status status = ReadChecked(kLengthBytes, &header);
+  std::string room;
+  std::string_view header;
+  const Status status = ReadChecked(kLengthBytes, &room, &header);
   // An end between two records is the end of the file.
   if (errors::IsOutOfRange(status) && position() == offset_) return status;
   MR_RETURN_IF_ERROR(Truncated(status));
-  *length = DecodeFixed(header);
+  *length = DecodeFixed<uint64_t>(header);
   return Status();
 }
 
-Status RecordReader::ReadNext(std::string* record) {
+Status RecordReader::ReadNext(std::string* room, std::string_view* record) {
   uint64_t length = 0;
   MR_RETURN_IF_ERROR(ReadLength(&length));
   const uint64_t begin = position();
-  const Status status = Truncated(ReadChecked(length, record));
+  const Status status = Truncated(ReadChecked(length, room, record));
   only_data_broken_ = !status.ok() && length <= most_bytes_ && position() - begin == length + kCrcBytes;
   MR_RETURN_IF_ERROR(status);
   offset_ = position();
   return Status();
 }
 
-// n bytes and the checksum that follows them.
-Status RecordReader::ReadChecked(uint64_t n, std::string* out) {
+// n bytes and the checksum that follows them. What is not in one piece gets into `room`.
+Status RecordReader::ReadChecked(uint64_t n, std::string* room, std::string_view* out) {
   const uint64_t begin = position();
   if (n > most_bytes_) {
     return errors::ResourceExhausted(path_, "; the record at ", offset_, " has ", n, " bytes");
   }
-  std::string sum;
-  MR_RETURN_IF_ERROR(stream_.Read(n, out));
-  MR_RETURN_IF_ERROR(stream_.Read(kCrcBytes, &sum));
-  if (DecodeFixed(sum) != MaskCrc(Crc32c(*out))) {
+  // A broken length may be so large that the sum would wrap; no source has so many bytes.
+  const uint64_t bytes = n > UINT64_MAX - kCrcBytes ? n : n + kCrcBytes;
+  std::string_view all;
+  if (!stream_.View(bytes, &all)) {
+    MR_RETURN_IF_ERROR(stream_.Read(bytes, room));
+    all = *room;
+  }
+  *out = all.substr(0, static_cast<size_t>(n));
+  if (DecodeFixed<uint32_t>(all.substr(out->size())) != MaskCrc(Crc32c(*out))) {
     return errors::DataLoss("corrupted record at ", begin, " (in file ", path_, ")");
   }
   return Status();

@@ -28,6 +28,8 @@ class RecordReader {
   // OutOfRange "eof" after the last record. DataLoss "truncated record at …" or "corrupted record at …" with
   // the offset and the file; then, and after other errors, later calls give the same.
   Status Read(std::string* record);
+  // The same, with the bytes where they are until the next call.
+  Status ReadView(std::string_view* record);
   // The same without the data, whose checksum is not checked. Their size.
   StatusOr<uint64_t> Skip();
   // After an error of Read: when only the data of the record were broken, and not its length, the next Read
@@ -47,10 +49,10 @@ class RecordReader {
         most_bytes_(compressed ? uint64_t{1} << 30 : UINT64_MAX),
         offset_(offset) {}
   uint64_t position() const { return begin_ + stream_.position(); }
-  Status ReadNext(std::string* record);
+  Status ReadNext(std::string* room, std::string_view* record);
   Status ReadLength(uint64_t* length);
   Status Truncated(const Status& status) const;
-  Status ReadChecked(uint64_t n, std::string* out);
+  Status ReadChecked(uint64_t n, std::string* room, std::string_view* out);
 
   const std::string path_;
   InputStream stream_;
@@ -59,6 +61,7 @@ class RecordReader {
   uint64_t offset_;
   bool only_data_broken_ = false;  // in the record that error_ is about
   Status error_;
+  std::string room_;  // for what is not in one piece
 };
 
 // Appends records to a file. The file is whole after Close. One thread at a time.

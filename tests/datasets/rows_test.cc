@@ -10,6 +10,7 @@
 
 #include "base/env.h"
 #include "io/record_file.h"
+#include "tensorflow/core/example/example.pb.h"
 #include "tests/datasets/pipeline_testing.h"
 
 namespace millrace {
@@ -48,6 +49,17 @@ class RowsTest : public PipelineTest {
   }
   std::string BatchOf(const std::string& input, int64_t n, const Type& type, bool drop = false) {
     return Data("BatchDatasetV2", {input, Int(n), Bool(drop)}, {}, type);
+  }
+  // The feature "number" of batches of Examples.
+  std::string Parsed(const std::string& batches, int64_t calls) {
+    return Data("ParseExampleDataset",
+                {batches, Int(calls), Constant(Tensor(DataType::kInt64, TensorShape({0})))},
+                {{"sparse_keys", std::vector<std::string>{}},
+                 {"dense_keys", std::vector<std::string>{"number"}},
+                 {"sparse_types", std::vector<DataType>{}},
+                 {"Tdense", std::vector<DataType>{DataType::kInt64}},
+                 {"dense_shapes", std::vector<PartialShape>{PartialShape({})}}},
+                Vectors(DataType::kInt64));
   }
   void StartAnew() {
     session_ = nullptr;
@@ -144,6 +156,94 @@ TEST_F(RowsTest, AShuffleOfTextsIsSavedWithItsBuffer) {
   build();
   ASSERT_TRUE(Do("restore", {{"state", state}}).ok());
   EXPECT_EQ(Values<std::string>(Drain(batch)), rest);
+}
+
+// A file of Examples with their number; those in `broken` are no Examples. Every seventh is long.
+std::string ExampleFile(const std::string& path, int n, const std::vector<int>& broken = {}) {
+  const auto file = *Env::Posix().NewWritableFile(path);
+  io::RecordWriter writer(*file, io::Compression::kNone);
+  for (int i = 0; i < n; ++i) {
+    tensorflow::Example example;
+    auto& features = *example.mutable_features()->mutable_feature();
+    features["number"].mutable_int64_list()->add_value(i);
+    features["other"].mutable_bytes_list()->add_value(std::string(i % 7 == 0 ? 9000 : 1, 'x'));
+    const bool bad = std::find(broken.begin(), broken.end(), i) != broken.end();
+    EXPECT_TRUE(writer.Write(bad ? std::string("\x0a") : example.SerializeAsString()).ok());
+  }
+  EXPECT_TRUE(writer.Close().ok());
+  EXPECT_TRUE(file->Close().ok());
+  return path;
+}
+
+TEST_F(RowsTest, ParsedBatchesAreTheSameWithAndWithoutTensorsOfTexts) {
+  std::mt19937 random(11);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  const std::string path = ExampleFile(NewFolder() + "/examples", 60);
+  const Type batch = Vectors(DataType::kString), numbers = Vectors(DataType::kInt64);
+  for (int round = 0; round < 30; ++round) {
+    std::vector<int> stages;
+    for (int i = 0, n = below(4); i < n; ++i) stages.push_back(below(4));
+    const int64_t size = 1 + below(20), calls = 1 + below(3), limit = 100000;
+    const bool drop = below(2) == 0;
+    std::vector<int64_t> expected;
+    for (const bool texts : {false, true}) {
+      StartAnew();
+      std::string d =
+          Plain("TFRecordDataset", {Constant(Tensor::Vector<std::string>({path, path})), Text(""), Int(0)});
+      for (const int stage : stages) {
+        if (stage == 0) d = Data("TakeDataset", {d, Int(45)}, {}, Texts());
+        if (stage == 1) d = Data("SkipDataset", {d, Int(3)}, {}, Texts());
+        if (stage == 2) d = Data("RepeatDataset", {d, Int(2)}, {}, Texts());
+        if (stage == 3) d = Shuffled(d, 10);
+      }
+      d = BatchOf(d, size, batch, drop);
+      // A prefetch gives tensors.
+      if (!texts) d = Data("PrefetchDataset", {d, Int(2)}, {}, batch);
+      const auto values = Values(All(Parsed(d, calls), numbers, limit));
+      if (texts) {
+        EXPECT_EQ(values, expected) << "round " << round;
+      }
+      expected = values;
+    }
+  }
+}
+
+TEST_F(RowsTest, ABrokenExampleIsAnErrorAndTheNextBatchIsRead) {
+  const std::string path = ExampleFile(NewFolder() + "/examples", 40, {13});
+  const Type batch = Vectors(DataType::kString), numbers = Vectors(DataType::kInt64);
+  MakeIterator(Parsed(BatchOf(Plain("TFRecordDataset", {Text(path), Text(""), Int(0)}), 4, batch), 2),
+               numbers);
+  ASSERT_TRUE(Do("it/init").ok());
+  EXPECT_EQ(Values(Drain(numbers, 3)).size(), 12u);
+  const Status broken = Get({"it/next"}).status();
+  EXPECT_TRUE(errors::IsInvalidArgument(broken)) << broken;
+  EXPECT_THAT(broken.message(), HasSubstr("Could not parse example input"));
+  const auto rest = Values(Drain(numbers));
+  ASSERT_EQ(rest.size(), 24u);
+  EXPECT_EQ(rest.front(), 16);
+  EXPECT_TRUE(errors::IsOutOfRange(last_));
+}
+
+TEST_F(RowsTest, ParsedTextsAreSavedAndRestored) {
+  const std::string path = ExampleFile(NewFolder() + "/examples", 100);
+  const Type batch = Vectors(DataType::kString), numbers = Vectors(DataType::kInt64);
+  const auto build = [&] {
+    StartAnew();
+    const std::string records = Plain("TFRecordDataset", {Text(path), Text(""), Int(0)});
+    MakeIterator(Parsed(BatchOf(Shuffled(records, 20), 4, batch), 2), numbers);
+    graph_.Node("save", "SerializeIterator", {"it"}, {});
+    graph_.Placeholder("state", tensorflow::DT_VARIANT);
+    graph_.Node("restore", "DeserializeIterator", {"it", "state"}, {});
+    ASSERT_TRUE(Do("it/init").ok());
+  };
+  build();
+  Drain(numbers, 7);
+  const Tensor state = GetOne("save");
+  const auto rest = Values(Drain(numbers));
+  EXPECT_EQ(rest.size(), 72u);
+  build();
+  ASSERT_TRUE(Do("restore", {{"state", state}}).ok());
+  EXPECT_EQ(Values(Drain(numbers)), rest);
 }
 
 // A file of records "0" to "9", of which one or more are broken.

@@ -3,6 +3,7 @@
 // Datasets that pass elements of others on: some of them, more than once, one after the other, side by side.
 #include <algorithm>
 
+#include "base/function.h"
 #include "data/batch.h"
 #include "device/device.h"
 #include "kernels/data/dataset_kernel.h"
@@ -50,14 +51,29 @@ class RepeatDataset final : public UnaryDataset {
     }
     bool GivesRows() const override { return InputGivesRows(); }
     Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
-      *got = 0;
       std::vector<Element> parts;  // of the repetitions that end here, and of the last
-      while (input_ != nullptr && done_ != dataset_.count_) {
+      const auto read = [&](int64_t most, int64_t* rows) {
         Element part;
+        MR_RETURN_IF_ERROR(input_->GetRows(ctx, most, &part, rows));
+        if (*rows > 0) parts.push_back(std::move(part));
+        return Status();
+      };
+      MR_RETURN_IF_ERROR(GetMany(ctx, n, read, got));
+      if (parts.empty()) return Status();
+      MR_ASSIGN_OR_RETURN(*out, JoinRows(std::move(parts), ctx.runtime->device->host_allocator()));
+      return Status();
+    }
+    Status GetTexts(Context& ctx, int64_t n, TextSink& sink, int64_t* got) override {
+      const auto read = [&](int64_t most, int64_t* rows) { return input_->GetTexts(ctx, most, sink, rows); };
+      return GetMany(ctx, n, read, got);
+    }
+    // Calls read(n, &got) for what is left of `n`, until nothing more comes.
+    Status GetMany(Context& ctx, int64_t n, FunctionRef<Status(int64_t, int64_t*)> read, int64_t* got) {
+      *got = 0;
+      while (input_ != nullptr && done_ != dataset_.count_) {
         int64_t rows = 0;
-        MR_RETURN_IF_ERROR(input_->GetRows(ctx, n - *got, &part, &rows));
+        MR_RETURN_IF_ERROR(read(n - *got, &rows));
         any_ = any_ || rows > 0;
-        if (rows > 0) parts.push_back(std::move(part));
         *got += rows;
         if (*got == n) break;
         ++done_;
@@ -69,8 +85,6 @@ class RepeatDataset final : public UnaryDataset {
         MR_ASSIGN_OR_RETURN(input_, dataset_.input().NewIterator(ctx));
         if (ctx.cancelled()) return CancelledStatus();
       }
-      if (parts.empty()) return Status();
-      MR_ASSIGN_OR_RETURN(*out, JoinRows(std::move(parts), ctx.runtime->device->host_allocator()));
       return Status();
     }
     Status Save(Context& ctx, StateWriter& state) override {
@@ -126,6 +140,12 @@ class TakeDataset final : public UnaryDataset {
       taken_ += *got;
       return Status();
     }
+    Status GetTexts(Context& ctx, int64_t n, TextSink& sink, int64_t* got) override {
+      if (dataset_.count_ >= 0) n = std::min(n, dataset_.count_ - taken_);
+      MR_RETURN_IF_ERROR(NextTexts(ctx, std::max<int64_t>(n, 0), sink, got));
+      taken_ += *got;
+      return Status();
+    }
     Status Save(Context& ctx, StateWriter& state) override {
       state.Write("taken", taken_);
       return UnaryIterator::Save(ctx, state);
@@ -173,6 +193,11 @@ class SkipDataset final : public UnaryDataset {
     Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
       MR_RETURN_IF_ERROR(SkipFirst(ctx, out));
       return NextRows(ctx, n, out, got);
+    }
+    Status GetTexts(Context& ctx, int64_t n, TextSink& sink, int64_t* got) override {
+      Element unused;
+      MR_RETURN_IF_ERROR(SkipFirst(ctx, &unused));
+      return NextTexts(ctx, n, sink, got);
     }
     Status Save(Context& ctx, StateWriter& state) override {
       state.Write("skipped", skipped_);

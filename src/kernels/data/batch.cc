@@ -73,6 +73,18 @@ class BatchingDataset : public UnaryDataset {
       }
       rows_.resize(n);
       MR_ASSIGN_OR_RETURN(*out, dataset_.Join(ctx, rows_, pool_.get()));
+      for (Element& row : rows_) row.clear();  // the batch may be of their memory
+      return Status();
+    }
+
+    bool GivesVectorsOfTexts() const override {
+      return dataset_.takes_rows() && dataset_.size_ <= kMostRows && AreTexts(dataset_.input()) &&
+             InputGivesRows();
+    }
+    Status GetNextTexts(Context& ctx, TextSink& sink, bool* end) override {
+      int64_t got = 0;
+      MR_RETURN_IF_ERROR(NextTexts(ctx, dataset_.size_, sink, &got));
+      *end = got == 0 || (got < dataset_.size_ && dataset_.drop_remainder_);
       return Status();
     }
 
@@ -359,7 +371,7 @@ StatusOr<RefPtr<const Dataset>> MakeMapAndBatch(const NodeArgs& args) {
   Dataset::Signature rows{signature.types, std::vector<PartialShape>(signature.shapes.size())};
   auto mapped = calls == 1 ? MapInOrder(args.Kind(), std::move(rows), std::move(input), std::move(f), keeps)
                            : MapInParallel(args.Kind(), std::move(rows), std::move(input),
-                                           FunctionOfGraph(std::move(f)), parallelism, false, keeps);
+                                           FunctionOfGraph(std::move(f)), parallelism, false, keeps, size);
   return BatchesOf(args.Kind(), std::move(signature), std::move(mapped), size, drop);
 }
 

@@ -118,6 +118,13 @@ class UnaryDataset : public Dataset {
   const RefPtr<const Dataset> input_;
 };
 
+// Whether elements are one text each.
+inline bool AreTexts(const Dataset& dataset) {
+  const Dataset::Signature& s = dataset.signature();
+  return s.types == std::vector<DataType>{DataType::kString} && s.shapes.size() == 1 &&
+         !s.shapes[0].unknown_rank() && s.shapes[0].rank() == 0;
+}
+
 // Its iterator. Null input: the end was reached.
 template <typename D>
 class UnaryIterator : public Iterator {
@@ -155,6 +162,14 @@ class UnaryIterator : public Iterator {
     *got = 0;
     if (input_ == nullptr || n == 0) return Status();
     MR_RETURN_IF_ERROR(input_->GetRows(ctx, n, out, got));
+    if (*got < n) input_.reset();
+    return Status();
+  }
+
+  Status NextTexts(Context& ctx, int64_t n, TextSink& sink, int64_t* got) {
+    *got = 0;
+    if (input_ == nullptr || n == 0) return Status();
+    MR_RETURN_IF_ERROR(input_->GetTexts(ctx, n, sink, got));
     if (*got < n) input_.reset();
     return Status();
   }

@@ -22,6 +22,12 @@ class OpenFile {
   virtual ~OpenFile() = default;
   // OutOfRange at the end of the file.
   virtual Status Read(std::string* record) = 0;
+  // The same, with the bytes where they are, or in `room`, until the next call.
+  virtual Status ReadView(std::string* room, std::string_view* record) {
+    MR_RETURN_IF_ERROR(Read(room));
+    *record = *room;
+    return Status();
+  }
   // After an error: whether the record behind the broken one is found, and the next to be read.
   virtual bool SkipBroken() { return false; }
 };
@@ -47,7 +53,8 @@ class FilesDataset final : public Dataset {
     bool MayWait(int64_t /*n*/) const override { return false; }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       std::string record;
-      MR_RETURN_IF_ERROR(ReadNext(ctx, &record, end));
+      MR_RETURN_IF_ERROR(ReadNext(
+          ctx, [&] { return open_->Read(&record); }, end));
       if (*end) return Status();
       out->clear();
       out->emplace_back(DataType::kString, TensorShape());
@@ -62,15 +69,28 @@ class FilesDataset final : public Dataset {
                                                         ctx.runtime->device->host_allocator()));
       std::string* const records = rows.data<std::string>();
       for (bool end = false; *got < n; ++*got) {
-        MR_RETURN_IF_ERROR(ReadNext(ctx, records + *got, &end));
+        MR_RETURN_IF_ERROR(ReadNext(
+            ctx, [&] { return open_->Read(records + *got); }, &end));
         if (end) break;
       }
       out->clear();
       out->push_back(*got == n ? std::move(rows) : rows.Slice(0, *got));
       return Status();
     }
-    // The next record; *end, which is false before, when there is none.
-    Status ReadNext(Context& ctx, std::string* record, bool* end) {
+    Status GetTexts(Context& ctx, int64_t n, TextSink& sink, int64_t* got) override {
+      *got = 0;
+      for (bool end = false; *got < n; ++*got) {
+        std::string_view record;
+        MR_RETURN_IF_ERROR(ReadNext(
+            ctx, [&] { return open_->ReadView(&room_, &record); }, &end));
+        if (end) break;
+        sink.Add(record);
+      }
+      return Status();
+    }
+    // The next record, by `read`, of the open file; *end, which is false before, when there is none.
+    template <typename Read>
+    Status ReadNext(Context& ctx, Read read, bool* end) {
       while (file_ < static_cast<int64_t>(dataset_.files_.size())) {
         if (ctx.cancelled()) return CancelledStatus();
         if (open_ == nullptr) {
@@ -82,7 +102,7 @@ class FilesDataset final : public Dataset {
           }
           open_ = *std::move(opened);
         }
-        Status status = open_->Read(record);
+        Status status = read();
         if (status.ok()) {
           ++read_;
           return status;
@@ -132,6 +152,7 @@ class FilesDataset final : public Dataset {
     int64_t file_ = 0;
     int64_t read_ = 0;  // records of the file
     std::unique_ptr<OpenFile> open_;
+    std::string room_;  // for a record
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& /*ctx*/) const override {
     return std::unique_ptr<Iterator>(std::make_unique<It>(*this));
@@ -150,6 +171,9 @@ class RecordFormat final : public FileFormat {
      public:
       explicit File(std::unique_ptr<io::RecordReader> reader) : reader_(std::move(reader)) {}
       Status Read(std::string* record) override { return reader_->Read(record); }
+      Status ReadView(std::string* /*room*/, std::string_view* record) override {
+        return reader_->ReadView(record);
+      }
       bool SkipBroken() override { return reader_->SkipBroken(); }
 
      private:

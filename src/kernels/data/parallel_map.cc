@@ -2,11 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Datasets that call a function for several elements at the same time.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <deque>
 #include <thread>
 
+#include "base/cpu_relax.h"
+#include "base/function.h"
 #include "base/strings.h"
 #include "data/batch.h"
+#include "data/monitor.h"
+#include "data/row_places.h"
 #include "data/tuning.h"
 #include "data/waiting.h"
 #include "device/device.h"
@@ -17,13 +23,33 @@
 namespace millrace::data {
 namespace {
 
-// With `batch_size` > 0 the results are batched.
+// Takes a lock that others hold for less than a microsecond: to sleep for it would take longer.
+void LockSoon(Mutex& mu) MR_ACQUIRE(mu) MR_NO_THREAD_SAFETY_ANALYSIS {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    if (mu.TryLock()) return;
+    CpuRelax();
+  }
+  mu.Lock();
+}
+class MR_THREAD_ANNOTATION(scoped_lockable) SoonLock {
+ public:
+  explicit SoonLock(Mutex& mu) MR_ACQUIRE(mu) : mu_(mu) { LockSoon(mu); }
+  ~SoonLock() MR_RELEASE() { mu_.Unlock(); }
+  SoonLock(const SoonLock&) = delete;
+  SoonLock& operator=(const SoonLock&) = delete;
+
+ private:
+  Mutex& mu_;
+};
+
 class ParallelMapDataset final : public UnaryDataset {
  public:
   struct Options {
     Parallelism parallelism;
     bool sloppy = false;  // results in the order in which they come
     bool keeps_cardinality = false;
+    int64_t batch_size = 0;  // > 0: so many results in turn will be a batch
   };
   ParallelMapDataset(std::string kind, Signature signature, RefPtr<const Dataset> input,
                      std::unique_ptr<ElementFunction> f, Options options)
@@ -41,10 +67,15 @@ class ParallelMapDataset final : public UnaryDataset {
        std::unique_ptr<ElementFunction::Bound> f)
         : UnaryIterator(dataset, std::move(input)),
           f_(std::move(f)),
-          calls_(dataset.options_.parallelism.most) {}
+          takes_texts_(f_->TakesTexts() && input_->GivesVectorsOfTexts()),
+          calls_(dataset.options_.parallelism.most),
+          consumer_helps_(f_->OnlyComputes() && calls_.limit() > 1 && !dataset.options_.parallelism.chosen &&
+                          !input_->MayWait(INT64_MAX) && std::thread::hardware_concurrency() > 1),
+          consumer_may_help_(consumer_helps_) {}
 
     bool MayWait(int64_t n) const override {
-      MutexLock lock(mu_);
+      SoonLock lock(mu_);
+      if (ConsumerHelps()) return false;
       int64_t ready = 0;
       for (const auto& slot : slots_) {
         if (slot->done && slot->end) return false;
@@ -60,7 +91,7 @@ class ParallelMapDataset final : public UnaryDataset {
       return {done, calls_.limit() + kAhead};
     }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
-      MutexLock lock(mu_);
+      SoonLock lock(mu_);
       if (ended_) {
         *end = true;
         return Status();
@@ -68,10 +99,12 @@ class ParallelMapDataset final : public UnaryDataset {
       if (threads_.size() == 0 && ctx.shares != nullptr && dataset_.options_.parallelism.chosen) {
         calls_.Choose(*ctx.shares);
       }
-      if (calls_.chosen() && calls_.Asked(CallsAtATime::Clock::now())) work_.NotifyAll();
+      if (calls_.chosen() && calls_.Asked(Clock::now())) work_.NotifyAll();
       MR_RETURN_IF_ERROR(StartThreads(ctx));
+      if (ConsumerHelps()) Help(ctx);
       const Status status = Take(ctx, out, end);
-      if (calls_.chosen()) calls_.Served(CallsAtATime::Clock::now());
+      if (calls_.chosen()) calls_.Served(Clock::now());
+      if (consumer_helps_) served_ = Clock::now();
       return status;
     }
 
@@ -79,12 +112,16 @@ class ParallelMapDataset final : public UnaryDataset {
     Status Restore(Context& ctx, const StateReader& state) override;
 
    private:
+    using Clock = CallsAtATime::Clock;
     // The place of one result, in the order of the input.
     struct Slot {
       Element element;
       Status status;
       bool done = false;
       bool end = false;
+      // Where a batch will have it; null: not known.
+      std::shared_ptr<RowPlaces> places;
+      int64_t row = 0;
     };
 
     // Waits for the next result.
@@ -125,8 +162,52 @@ class ParallelMapDataset final : public UnaryDataset {
       return false;
     }
 
+    // A consumer that comes back at once makes calls itself, as one of the threads: to wake a thread, and to
+    // be woken by it, takes as long as calls that are short.
+    bool ConsumerHelps() const MR_REQUIRES(mu_) {
+      return consumer_helps_ && cost_.count() > 0 && cost_ < kShortCall;
+    }
+    // Makes calls until the next result is there, or until there is none to make.
+    void Help(Context& ctx) MR_REQUIRES(mu_) {
+      size_t found = 0;
+      if (FindDone(&found)) return;
+      // One that is away for long enough for a thread to wake does better with all threads at work.
+      if (served_ != Clock::time_point() && Clock::now() - served_ > kAway &&
+          ++times_away_ == kMostTimesAway) {
+        consumer_helps_ = false;
+        work_.NotifyAll();
+        return;
+      }
+      const auto ready = [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return !jobs_.empty() || FindDone(&found); };
+      while (!FindDone(&found)) {
+        if (!jobs_.empty()) {
+          CallNext();
+        } else if (!Spin(ctx, ready)) {
+          return;
+        }
+      }
+    }
+    // Waits for what takes no longer than reading an element, mostly. False: it has not come.
+    bool Spin(Context& ctx, FunctionRef<bool()> ready) MR_REQUIRES(mu_) {
+      const MeteredWait wait(ctx.call);
+      constexpr int kPauses = 8;
+      const auto deadline = Clock::now() + std::min<Clock::duration>(2 * reading_cost_, kLongestSpin);
+      while (!ready() && Clock::now() < deadline) {
+        // Acquire: pairs with the release of Happened; what has changed is then read under the lock.
+        const int64_t seen = happened_.load(std::memory_order_acquire);
+        mu_.Unlock();
+        do {
+          for (int i = 0; i < kPauses; ++i) CpuRelax();
+        } while (happened_.load(std::memory_order_acquire) == seen && Clock::now() < deadline);
+        LockSoon(mu_);
+      }
+      return ready();
+    }
+    // Tells those who spin.
+    void Happened() { happened_.fetch_add(1, std::memory_order_release); }
+
     Status StartThreads(Context& ctx) MR_REQUIRES(mu_) {
-      const int64_t wanted = std::min<int64_t>(calls_.limit(), kMostThreads);
+      const int64_t wanted = std::min<int64_t>(calls_.limit() - (consumer_helps_ ? 1 : 0), kMostThreads);
       if (static_cast<int64_t>(threads_.size()) >= wanted) return Status();
       if (threads_.size() == 0) ahead_ = ctx.Ahead(threads_.cancellation());
       for (auto i = static_cast<int64_t>(threads_.size()); i < wanted; ++i) {
@@ -137,60 +218,157 @@ class ParallelMapDataset final : public UnaryDataset {
       return Status();
     }
 
+    // What was read of an element, for its call.
+    struct Job {
+      std::shared_ptr<Slot> slot;
+      Element args;
+      Texts texts;  // instead of args
+      Clock::duration reading_took{};
+    };
+
+    // Where the consumer helps, one thread reads all elements, so that what the input keeps of them stays in
+    // its caches; the others and the consumer make the calls, and the reader when these fall behind.
     bool MayRead(int64_t thread) const MR_REQUIRES(mu_) {
       return !paused_ && !reading_ && !input_done_ && thread < calls_.limit() &&
+             (thread == 0 || !ConsumerHelps()) &&
              static_cast<int64_t>(slots_.size()) < calls_.limit() + kAhead;
     }
+    bool MayCall(int64_t thread) const MR_REQUIRES(mu_) {
+      if (jobs_.empty()) return false;
+      return thread != 0 || !MayRead(0) || static_cast<int64_t>(jobs_.size()) >= calls_.limit();
+    }
     void Work(int64_t thread) MR_EXCLUDES(mu_) {
-      using Clock = CallsAtATime::Clock;
+      MutexLock lock(mu_);
       while (true) {
-        const auto slot = std::make_shared<Slot>();
-        {
-          MutexLock lock(mu_);
-          while (!threads_.stopping() && !MayRead(thread) && !(input_done_ && !paused_)) work_.Wait(mu_);
-          if (threads_.stopping() || input_done_) return;
-          reading_ = true;
-          ++busy_;
-          slots_.push_back(slot);
+        while (!threads_.stopping() && !MayRead(thread) && !MayCall(thread) && !(input_done_ && !paused_)) {
+          work_.Wait(mu_);
         }
-        Context ctx = ahead_;
-        Element args;
-        bool end = false;
-        const bool measures = ctx.shares != nullptr && dataset_.options_.parallelism.chosen;
-        Clock::time_point begin;
-        if (measures) begin = Clock::now();
-        Status status = NextInput(ctx, &args, &end);
-        Clock::time_point middle;
-        if (measures) middle = Clock::now();
-        {
-          MutexLock lock(mu_);
-          if (measures) calls_.AddInput(middle - begin);
-          reading_ = false;
-          input_done_ = status.ok() && end;
-          if (input_done_ || threads_.size() > 2) {
-            work_.NotifyAll();
-          } else if (threads_.size() > 1) {
-            work_.NotifyOne();
+        if (threads_.stopping()) return;
+        if (MayCall(thread)) {
+          CallNext();
+        } else if (MayRead(thread)) {
+          std::unique_ptr<Job> job = Read();
+          if (job != nullptr && ConsumerHelps()) {
+            jobs_.push_back(std::move(job));
+            Happened();
+            if (threads_.size() > 1) work_.NotifyOne();
+          } else if (job != nullptr) {
+            Call(std::move(job));
           }
+        } else {
+          return;  // the input is done
         }
-        const bool calls = status.ok() && !end;
-        if (calls) status = f_->Call(ctx, &args, &slot->element);
-        Clock::time_point done;
-        if (measures) done = Clock::now();
-        MutexLock lock(mu_);
-        if (measures && calls) calls_.AddCall(done - middle);
-        slot->end = status.ok() && end;
-        slot->status = std::move(status);
-        slot->done = true;
-        --busy_;
-        // In order, the consumer waits for the first one only.
-        if (paused_ || dataset_.options_.sloppy || slots_.front() == slot) changed_.NotifyAll();
       }
+    }
+    void CallNext() MR_REQUIRES(mu_) {
+      std::unique_ptr<Job> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      Call(std::move(job));
+    }
+    // Reads an element, without the lock; null: there is no call to make with it. REQUIRES: MayRead.
+    std::unique_ptr<Job> Read() MR_REQUIRES(mu_) {
+      std::unique_ptr<Job> job;
+      if (!spare_jobs_.empty()) {
+        job = std::move(spare_jobs_.back());
+        spare_jobs_.pop_back();
+      } else {
+        job = std::make_unique<Job>();
+      }
+      const auto slot = job->slot = std::make_shared<Slot>();
+      if (dataset_.options_.batch_size > 1) FindPlace(slot.get());
+      reading_ = true;
+      ++busy_;
+      slots_.push_back(slot);
+      mu_.Unlock();
+      Context ctx = ahead_;
+      bool end = false;
+      const Clock::time_point begin = Measures() ? Clock::now() : Clock::time_point();
+      Status status;
+      if (takes_texts_) {
+        job->texts.Clear();
+        status = NextInputTexts(ctx, job->texts, &end);
+      } else {
+        status = NextInput(ctx, &job->args, &end);
+      }
+      if (Measures()) job->reading_took = Clock::now() - begin;
+      LockSoon(mu_);
+      if (autotuned()) calls_.AddInput(job->reading_took);
+      if (consumer_may_help_) reading_cost_ = Mean(reading_cost_, job->reading_took);
+      reading_ = false;
+      input_done_ = status.ok() && end;
+      if (input_done_ || threads_.size() > 2) {
+        work_.NotifyAll();
+      } else if (threads_.size() > 1) {
+        work_.NotifyOne();
+      }
+      if (status.ok() && !end) return job;
+      slot->end = status.ok();
+      slot->status = std::move(status);
+      Finish(*slot);
+      return nullptr;
+    }
+    // Calls the function, without the lock.
+    void Call(std::unique_ptr<Job> job) MR_REQUIRES(mu_) {
+      mu_.Unlock();
+      Context ctx = ahead_;
+      Slot& slot = *job->slot;
+      const Clock::time_point begin = Measures() ? Clock::now() : Clock::time_point();
+      Status status = takes_texts_ ? f_->CallWithTexts(ctx, job->texts, &slot.element)
+                                   : f_->Call(ctx, &job->args, &slot.element);
+      if (status.ok() && slot.places != nullptr) {
+        slot.places->Place(slot.row, &slot.element, ctx.runtime->device->host_allocator());
+      }
+      const Clock::duration took = Measures() ? Clock::now() - begin : Clock::duration();
+      job->args.clear();
+      LockSoon(mu_);
+      if (autotuned()) calls_.AddCall(took);
+      if (consumer_may_help_) cost_ = Mean(cost_, job->reading_took + took);
+      if (cost_ >= kShortCall) consumer_helps_ = false;
+      slot.status = std::move(status);
+      Finish(slot);
+      job->slot = nullptr;
+      if (consumer_may_help_) spare_jobs_.push_back(std::move(job));
+    }
+    void Finish(Slot& slot) MR_REQUIRES(mu_) {
+      slot.places = nullptr;
+      slot.done = true;
+      --busy_;
+      Happened();
+      // In order, the consumer waits for the first one only.
+      if (paused_ || dataset_.options_.sloppy || slots_.front().get() == &slot) changed_.NotifyAll();
+    }
+    bool autotuned() const { return ahead_.shares != nullptr && dataset_.options_.parallelism.chosen; }
+    bool Measures() const { return consumer_may_help_ || autotuned(); }
+    static Clock::duration Mean(Clock::duration mean, Clock::duration next) {
+      return mean.count() == 0 ? next : (mean * 7 + next) / 8;
+    }
+    // The next row of a batch. Where batches turn out to begin elsewhere, behind an error, they are copied.
+    void FindPlace(Slot* slot) MR_REQUIRES(mu_) {
+      if (row_ == 0) places_ = std::make_shared<RowPlaces>(dataset_.options_.batch_size);
+      slot->places = places_;
+      slot->row = row_;
+      if (++row_ < dataset_.options_.batch_size) return;
+      row_ = 0;
+      places_ = nullptr;
+    }
+    Status NextInputTexts(Context& ctx, Texts& texts, bool* end) {
+      if (input_ == nullptr) {
+        *end = true;
+        return Status();
+      }
+      MR_RETURN_IF_ERROR(input_->GetNextTexts(ctx, texts, end));
+      if (*end) input_.reset();
+      return Status();
     }
 
     static constexpr int64_t kMostThreads = 128;
     static constexpr int64_t kAhead = 16;  // results beyond one for each call
+    static constexpr Clock::duration kShortCall = std::chrono::milliseconds(2);
+    static constexpr Clock::duration kAway = std::chrono::microseconds(300);
+    static constexpr int kMostTimesAway = 4;
+    static constexpr Clock::duration kLongestSpin = std::chrono::microseconds(200);
     const std::unique_ptr<ElementFunction::Bound> f_;
+    const bool takes_texts_;
     mutable Mutex mu_;
     CondVar changed_;  // for those who wait for results, or for all threads to be idle
     CondVar work_;     // for the threads
@@ -201,7 +379,18 @@ class ParallelMapDataset final : public UnaryDataset {
     bool paused_ MR_GUARDED_BY(mu_) = false;      // while it is saved
     int64_t busy_ MR_GUARDED_BY(mu_) = 0;         // threads with a slot
     CallsAtATime calls_ MR_GUARDED_BY(mu_);
-    Context ahead_;  // of the threads; set before they start
+    bool consumer_helps_ MR_GUARDED_BY(mu_);
+    const bool consumer_may_help_;
+    // Moving means: of reading an element, and of that and the call.
+    Clock::duration reading_cost_ MR_GUARDED_BY(mu_){}, cost_ MR_GUARDED_BY(mu_){};
+    std::atomic<int64_t> happened_{0};               // what a thread may spin for
+    Clock::time_point served_ MR_GUARDED_BY(mu_){};  // the consumer, last
+    int times_away_ MR_GUARDED_BY(mu_) = 0;          // the consumer, for long, when it had to wait then
+    std::deque<std::unique_ptr<Job>> jobs_ MR_GUARDED_BY(mu_);         // read, and to be called for
+    std::vector<std::unique_ptr<Job>> spare_jobs_ MR_GUARDED_BY(mu_);  // their memory
+    std::shared_ptr<RowPlaces> places_ MR_GUARDED_BY(mu_);  // of the batch that is begun; null before row 0
+    int64_t row_ MR_GUARDED_BY(mu_) = 0;                    // of the next result in it
+    Context ahead_;                                         // of the threads; set before they start
     StageThreads threads_{mu_, work_};
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
@@ -251,6 +440,9 @@ Status ParallelMapDataset::It::Restore(Context& ctx, const StateReader& state) {
     MR_ASSIGN_OR_RETURN(slot->element, state.ReadElement(StrCat("element", i)));
     slots_.push_back(std::move(slot));
   }
+  // The rows before have no place, and neither have the others of that batch.
+  const int64_t batch = std::max<int64_t>(dataset_.options_.batch_size, 1);
+  row_ = slots % batch;
   return UnaryIterator::Restore(ctx, state);
 }
 
@@ -306,10 +498,11 @@ StatusOr<Parallelism> ParallelismOf(int64_t calls) {
 
 RefPtr<const Dataset> MapInParallel(std::string kind, Dataset::Signature signature,
                                     RefPtr<const Dataset> input, std::unique_ptr<ElementFunction> f,
-                                    const Parallelism& parallelism, bool sloppy, bool keeps_cardinality) {
+                                    const Parallelism& parallelism, bool sloppy, bool keeps_cardinality,
+                                    int64_t batch_size) {
   return MakeRefDataset<ParallelMapDataset>(
       std::move(kind), std::move(signature), std::move(input), std::move(f),
-      ParallelMapDataset::Options{parallelism, sloppy, keeps_cardinality});
+      ParallelMapDataset::Options{parallelism, sloppy, keeps_cardinality, batch_size});
 }
 
 std::unique_ptr<ElementFunction> FunctionOfGraph(std::unique_ptr<CapturedFunction> f) {

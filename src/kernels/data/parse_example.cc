@@ -34,11 +34,21 @@ class ParseExamples final : public ElementFunction {
       if (args->size() != 1 || !(*args)[0].shape().IsVector() || (*args)[0].dtype() != DataType::kString) {
         return errors::InvalidArgument("Expected serialized Examples to be a vector of strings");
       }
-      MR_ASSIGN_OR_RETURN(io::ParsedFeatures parsed,
-                          io::ParseFeatures(what_.table_, {.serialized = (*args)[0].flat<std::string>()},
-                                            [](int64_t total, int64_t, ThreadPool::ShardFn fn) {
-                                              if (total > 0) fn(0, total);
-                                            }));
+      return Parse({.serialized = (*args)[0].flat<std::string>()}, rets);
+    }
+    bool OnlyComputes() const override { return true; }
+    bool TakesTexts() const override { return true; }
+    Status CallWithTexts(Context& /*ctx*/, Texts& args, Element* rets) const override {
+      return Parse({.views = args.views()}, rets);
+    }
+
+   private:
+    Status Parse(const io::ParseRequest& request, Element* rets) const {
+      MR_ASSIGN_OR_RETURN(
+          io::ParsedFeatures parsed,
+          io::ParseFeatures(what_.table_, request, [](int64_t total, int64_t, ThreadPool::ShardFn fn) {
+            if (total > 0) fn(0, total);
+          }));
       Element out;
       for (const int i : what_.order_) {
         std::vector<Tensor>& parts = parsed[static_cast<size_t>(i)];
@@ -57,7 +67,6 @@ class ParseExamples final : public ElementFunction {
       return Status();
     }
 
-   private:
     const ParseExamples& what_;
   };
 

@@ -102,7 +102,6 @@ class ShuffleDataset final : public UnaryDataset {
 
     BufferFill fill() const override { return {static_cast<int64_t>(held_), dataset_.buffer_size_}; }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
-      to_read_ = 0;
       MR_RETURN_IF_ERROR(FillBuffer(ctx));
       *end = held_ == 0;
       return *end ? Status() : ToElement(Take(), out);
@@ -114,17 +113,25 @@ class ShuffleDataset final : public UnaryDataset {
         MR_ASSIGN_OR_RETURN(Tensor rows, Tensor::Allocate(DataType::kString, TensorShape({n}),
                                                           ctx.runtime->device->host_allocator()));
         std::string* const texts = rows.data<std::string>();
-        for (; *got < n; ++*got) {
-          // So many elements are read in any case, unless the input ends.
-          to_read_ = dataset_.buffer_size_ - static_cast<int64_t>(held_) + (n - *got) - 1;
-          MR_RETURN_IF_ERROR(FillBuffer(ctx));
-          if (held_ == 0) break;
-          texts[*got] = Take();
-        }
-        to_read_ = 0;
+        MR_RETURN_IF_ERROR(DrawTexts(
+            ctx, n, [&](std::string&& text) { texts[*got] = std::move(text); }, got));
         out->clear();
         out->push_back(*got == n ? std::move(rows) : rows.Slice(0, *got));
         return Status();
+      } else {
+        return errors::Internal("elements come one by one");
+      }
+    }
+    Status GetTexts(Context& ctx, int64_t n, TextSink& sink, int64_t* got) override {
+      *got = 0;
+      if constexpr (kTexts) {
+        const auto give = [&](std::string&& text) {
+          sink.Add(text);
+          // The next text that is read gets the memory.
+          constexpr size_t kMostKept = 4 << 10;
+          if (input_ != nullptr && text.capacity() <= kMostKept) spare_.push_back(std::move(text));
+        };
+        return DrawTexts(ctx, n, give, got);
       } else {
         return errors::Internal("elements come one by one");
       }
@@ -191,24 +198,56 @@ class ShuffleDataset final : public UnaryDataset {
       return taken;
     }
 
-    Status ReadOne(Context& ctx, Held* held, bool* end) {
-      if constexpr (kTexts) {
-        if (at_ == chunk_rows_ && to_read_ > 1) {
-          if (ctx.cancelled()) return CancelledStatus();
-          constexpr int64_t kMostAtOnce = 256;
-          at_ = chunk_rows_ = 0;
-          Element rows;
-          MR_RETURN_IF_ERROR(input_->GetRows(ctx, std::min(to_read_, kMostAtOnce), &rows, &chunk_rows_));
-          *end = chunk_rows_ == 0;
-          if (*end) return Status();
-          chunk_ = std::move(rows[0]);
+    // Calls give(std::string&&) for the next n texts, or those that are left. The texts that are needed for
+    // them are read together; each is drawn as soon as the buffer is full, as if they came one by one.
+    // REQUIRES: the input gives rows, once.
+    template <typename Give>
+    Status DrawTexts(Context& ctx, int64_t n, const Give& give, int64_t* got) {
+      class Filler final : public TextSink {
+       public:
+        Filler(It& it, const Give& give, int64_t n, int64_t* got) : it_(it), give_(give), n_(n), got_(*got) {}
+        void Add(std::string_view text) override {
+          std::string held;
+          if (!it_.spare_.empty()) {
+            held = std::move(it_.spare_.back());
+            it_.spare_.pop_back();
+          }
+          held.assign(text);
+          it_.epochs_.back().waiting.push_back(std::move(held));
+          ++it_.held_;
+          Draw(it_.dataset_.buffer_size_);
         }
-        if (at_ < chunk_rows_) {
-          --to_read_;
-          *held = std::move(chunk_.data<std::string>()[at_++]);
-          return Status();
+        // While so many are held.
+        void Draw(int64_t least) {
+          for (; got_ < n_ && static_cast<int64_t>(it_.held_) >= least; ++got_) give_(it_.Take());
         }
+
+       private:
+        It& it_;
+        const Give& give_;
+        const int64_t n_;
+        int64_t& got_;
+      };
+      constexpr int64_t kMostAtOnce = 1024;
+      if (epochs_.empty()) epochs_.emplace_back();
+      Filler filler(*this, give, n, got);
+      filler.Draw(dataset_.buffer_size_);
+      while (*got < n && input_ != nullptr) {
+        if (ctx.cancelled()) return CancelledStatus();
+        // So many are read in any case, unless the input ends.
+        const int64_t room = dataset_.buffer_size_ - static_cast<int64_t>(held_);
+        const int64_t wanted = std::min(std::min(room, kMostAtOnce) + (n - *got) - 1, kMostAtOnce);
+        int64_t read = 0;
+        MR_RETURN_IF_ERROR(input_->GetTexts(ctx, wanted, filler, &read));
+        if (read == wanted) continue;
+        done_ = 1;
+        input_.reset();
       }
+      filler.Draw(1);
+      return Status();
+    }
+
+    Status ReadOne(Context& ctx, Held* held, bool* end) {
       if (ctx.cancelled()) return CancelledStatus();
       Element element;
       MR_RETURN_IF_ERROR(input_->GetNext(ctx, &element, end));
@@ -251,16 +290,12 @@ class ShuffleDataset final : public UnaryDataset {
     size_t held_ = 0;
     int64_t done_ = 0;  // iterations of the input that have ended
     bool any_ = false;
-    // Within GetRows: texts that were read together, from row at_ on, and how many are still to be read.
-    Tensor chunk_;
-    int64_t chunk_rows_ = 0, at_ = 0, to_read_ = 0;
+    std::vector<std::string> spare_;  // memory of texts that were given
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
     MR_ASSIGN_OR_RETURN(std::unique_ptr<Iterator> in, input().NewIterator(ctx));
     const Seeds seeds = generator_ != nullptr ? generator_->Next() : fixed_;
-    const bool texts = types() == std::vector<DataType>{DataType::kString} && shapes().size() == 1 &&
-                       !shapes()[0].unknown_rank() && shapes()[0].rank() == 0;
-    if (texts)
+    if (AreTexts(*this))
       return std::unique_ptr<Iterator>(std::make_unique<It<std::string>>(*this, std::move(in), seeds));
     return std::unique_ptr<Iterator>(std::make_unique<It<Element>>(*this, std::move(in), seeds));
   }
