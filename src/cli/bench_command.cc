@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace bench: how long a step of a model takes, and how many there are in a second.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -13,7 +12,7 @@
 #include "base/mutex.h"
 #include "cli/commands.h"
 #include "cli/model_session.h"
-#include "cli/validators.h"
+#include "cli/options.h"
 #include "display/text.h"
 
 namespace millrace::cli {
@@ -174,19 +173,19 @@ StatusOr<ExitCode> RunBench(const BenchOptions& options, const Context& context)
 
 void AddBenchCommand(Commands* commands) {
   const auto options = std::make_shared<BenchOptions>();
-  CLI::App& command =
+  const Command command =
       commands->Add("bench", "Measure how long a step takes; inputs that are not fed are made up",
                     [options](const Context& context) { return RunBench(*options, context); });
-  AddModelOptions(&options->model, &command);
-  AddRunOptions(&options->model, &command);
-  command.add_option("--batch", options->model.batch, "Stands for unknown sizes of inputs that are made up")
-      ->check(Between(0, 1 << 30));
-  command.add_option("--runs", options->runs, "How many runs; else as many as there are in --seconds")
-      ->check(Positive());
-  command.add_option("--seconds", options->seconds, "How long to measure")->check(Between(0.0, 86400.0));
-  command.add_option("--warmup", options->warm_up, "Runs before that")->check(NotNegative());
-  command.add_option("--threads", options->threads, "Threads that run steps at the same time")
-      ->check(Between(1, 1024));
+  AddModelOptions(&options->model, command);
+  AddRunOptions(&options->model, command);
+  command.AddOption("--batch", options->model.batch, "Stands for unknown sizes of inputs that are made up")
+      .Check(Between(0, 1 << 30));
+  command.AddOption("--runs", options->runs, "How many runs; else as many as there are in --seconds")
+      .Check(Positive());
+  command.AddOption("--seconds", options->seconds, "How long to measure").Check(Between(0.0, 86400.0));
+  command.AddOption("--warmup", options->warm_up, "Runs before that").Check(NotNegative());
+  command.AddOption("--threads", options->threads, "Threads that run steps at the same time")
+      .Check(Between(1, 1024));
 }
 
 }  // namespace millrace::cli

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace checkpoint: what checkpoints of either format hold.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -10,9 +9,9 @@
 
 #include "base/strings.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/suggestion.h"
 #include "cli/tensor_file.h"
-#include "cli/validators.h"
 #include "display/tensor_text.h"
 #include "display/text.h"
 #include "io/checkpoint/bundle.h"
@@ -292,47 +291,48 @@ StatusOr<ExitCode> Convert(const CheckpointOptions& options, const Context& cont
 
 using Function = StatusOr<ExitCode> (*)(const CheckpointOptions&, const Context&);
 
-CLI::App& AddOne(Commands* commands, CLI::App* group, const char* name, const char* what,
-                 const std::shared_ptr<CheckpointOptions>& options, Function function) {
-  CLI::App& command = commands->Add(
+Command AddOne(Commands* commands, const Command& group, const char* name, const char* what,
+               const std::shared_ptr<CheckpointOptions>& options, Function function) {
+  const Command command = commands->Add(
       name, what, [options, function](const Context& context) { return function(*options, context); }, group);
   command
-      .add_option("checkpoint", options->path,
-                  "Prefix of a checkpoint, one of its files, or a folder for the latest in it")
-      ->required()
-      ->type_name("PATH");
+      .AddOption("checkpoint", options->path,
+                 "Prefix of a checkpoint, one of its files, or a folder for the latest in it")
+      .Required()
+      .TypeName("PATH");
   return command;
 }
 
 }  // namespace
 
 void AddCheckpointCommand(Commands* commands) {
-  CLI::App& group = commands->Group("checkpoint", "Look into checkpoints, compare and convert them");
+  const Command group = commands->Group("checkpoint", "Look into checkpoints, compare and convert them");
   const auto options = std::make_shared<CheckpointOptions>();
-  CLI::App& list = AddOne(commands, &group, "ls", "List the tensors", options, List);
-  list.add_option("names", options->names, "Only names that match these patterns (* ? [a-z])")
-      ->type_name("NAME");
-  list.add_flag("--by-size", options->by_size, "The biggest first");
+  const Command list = AddOne(commands, group, "ls", "List the tensors", options, List);
+  list.AddOption("names", options->names, "Only names that match these patterns (* ? [a-z])")
+      .TypeName("NAME");
+  list.AddFlag("--by-size", options->by_size, "The biggest first");
 
-  CLI::App& cat = AddOne(commands, &group, "cat", "Show tensors, or write them to a file", options, Cat);
-  cat.add_option("names", options->names, "Names, or patterns (* ? [a-z])")->required()->type_name("NAME");
-  cat.add_option("-o,--out", options->output, "An .npy or .npz file")->type_name("FILE");
-  cat.add_flag("--all", options->all, "All elements, however many");
+  const Command cat = AddOne(commands, group, "cat", "Show tensors, or write them to a file", options, Cat);
+  cat.AddOption("names", options->names, "Names, or patterns (* ? [a-z])").Required().TypeName("NAME");
+  cat.AddOption("-o,--out", options->output, "An .npy or .npz file").TypeName("FILE");
+  cat.AddFlag("--all", options->all, "All elements, however many");
 
-  CLI::App& diff = AddOne(commands, &group, "diff", "Compare; ends with 3 when they differ", options, Diff);
-  diff.add_option("second", options->second, "The other checkpoint")->required()->type_name("PATH");
-  diff.add_option("--atol", options->absolute, "Differences of numbers up to this do not count")
-      ->check(NotNegative());
-  diff.add_option("--rtol", options->relative, "The same, as a part of the second number")
-      ->check(NotNegative());
+  const Command diff =
+      AddOne(commands, group, "diff", "Compare; ends with 3 when they differ", options, Diff);
+  diff.AddOption("second", options->second, "The other checkpoint").Required().TypeName("PATH");
+  diff.AddOption("--atol", options->absolute, "Differences of numbers up to this do not count")
+      .Check(NotNegative());
+  diff.AddOption("--rtol", options->relative, "The same, as a part of the second number")
+      .Check(NotNegative());
 
-  CLI::App& convert = AddOne(commands, &group, "convert", "Write it in the other format", options, Convert);
-  convert.add_option("output", options->second, "Prefix of the new checkpoint; for v1 the file")
-      ->required()
-      ->type_name("PATH");
-  convert
-      .add_option("--to", options->format, "v2: an index and data; v1: one file, as before TensorFlow 0.12")
-      ->check(CLI::IsMember({"v1", "v2"}));
+  const Command convert =
+      AddOne(commands, group, "convert", "Write it in the other format", options, Convert);
+  convert.AddOption("output", options->second, "Prefix of the new checkpoint; for v1 the file")
+      .Required()
+      .TypeName("PATH");
+  convert.AddOption("--to", options->format, "v2: an index and data; v1: one file, as before TensorFlow 0.12")
+      .OneOf({"v1", "v2"});
 }
 
 }  // namespace millrace::cli

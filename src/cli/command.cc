@@ -35,20 +35,24 @@ void Context::ReportError(const Status& status) const {
 
 void Context::Warn(std::string_view text) const { err << "millrace: " << Printable(text) << "\n"; }
 
-CLI::App& Commands::Group(const std::string& name, const std::string& what) {
+Command Commands::Group(const std::string& name, const std::string& what) {
   CLI::App& group = *app_.add_subcommand(name, what);
   group.require_subcommand(1);
-  return group;
+  return Command(group);
 }
 
-CLI::App& Commands::Add(const std::string& name, const std::string& what, Action action, CLI::App* parent) {
-  CLI::App& command = *(parent == nullptr ? app_ : *parent).add_subcommand(name, what);
-  command.add_flag("--json", json_, "Print the result, and errors, as JSON");
-  command
-      .add_option("--op_library", op_libraries_, "Load a library of ops and kernels first; may be repeated")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
-  command.callback([this, action = std::move(action)] { chosen_ = action; });
+Command Commands::Add(const std::string& name, const std::string& what, Action action) {
+  return Add(name, what, std::move(action), Command(app_));
+}
+
+Command Commands::Add(const std::string& name, const std::string& what, Action action, const Command& group) {
+  CLI::App& app = *group.app().add_subcommand(name, what);
+  app.callback([this, action = std::move(action)] { chosen_ = action; });
+  const Command command(app);
+  command.AddFlag("--json", json_, "Print the result, and errors, as JSON");
+  command.AddOption("--op_library", op_libraries_, "Load a library of ops and kernels first; may be repeated")
+      .TypeName("FILE")
+      .OneWordEach();
   return command;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/env.h"
+#include "cli/options.h"
 #include "millrace/json_writer.h"
 #include "millrace/status.h"
 
@@ -54,9 +55,10 @@ class Commands {
 
   CLI::App& app() const { return app_; }
   // A command that has commands.
-  CLI::App& Group(const std::string& name, const std::string& what);
-  // A command, of `parent` or of the program itself. It gets the options --json and --op_library.
-  CLI::App& Add(const std::string& name, const std::string& what, Action action, CLI::App* parent = nullptr);
+  Command Group(const std::string& name, const std::string& what);
+  // A command, of the program itself or of a group. It gets the options --json and --op_library.
+  Command Add(const std::string& name, const std::string& what, Action action);
+  Command Add(const std::string& name, const std::string& what, Action action, const Command& group);
 
   // What the command line asked for; empty before it was parsed.
   const Action& chosen() const { return chosen_; }

@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 
 namespace millrace::cli {
 namespace {
@@ -260,7 +261,7 @@ std::string FishScript(const std::vector<CommandWords>& all) {
 void AddCompletionCommand(Commands* commands) {
   const auto shell = std::make_shared<std::string>();
   const CLI::App* const app = &commands->app();
-  CLI::App& command =
+  const Command command =
       commands->Add("completion", "Print a script that completes words for a shell",
                     [shell, app](const Context& context) -> StatusOr<ExitCode> {
                       std::vector<CommandWords> all;
@@ -276,7 +277,7 @@ void AddCompletionCommand(Commands* commands) {
                       context.out << script;
                       return ExitCode::kOk;
                     });
-  command.add_option("shell", *shell, "The shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command.AddOption("shell", *shell, "The shell").Required().OneOf({"bash", "zsh", "fish"});
 }
 
 }  // namespace millrace::cli

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace data: what an input pipeline gives, how fast, and which stage holds it up.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/strings.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/pipeline.h"
-#include "cli/validators.h"
 #include "display/tensor_text.h"
 #include "display/text.h"
 
@@ -157,20 +156,21 @@ StatusOr<ExitCode> RunData(const DataOptions& options, const Context& context) {
 
 void AddDataCommand(Commands* commands) {
   const auto options = std::make_shared<DataOptions>();
-  CLI::App& command = commands->Add("data", "Read an input pipeline, measure its stages and name the slowest",
-                                    [options](const Context& context) { return RunData(*options, context); });
-  AddModelOptions(&options->model, &command);
-  AddFeedOption(&options->model, &command);
-  AddThreadOptions(&options->model, &command);
-  command.add_option("--node", options->node,
-                     "The dataset, or an op that starts or reads its iterator; without it the only one");
-  command.add_option("--show", options->limits.shown, "Elements that are shown")->check(Between(0, 1 << 20));
-  command.add_option("--elements", options->limits.elements, "How many elements to read at most")
-      ->check(NotNegative());
-  command.add_option("--seconds", options->limits.seconds, "How long to read at most")
-      ->check(Between(0.0, 86400.0));
-  command.add_option("--timeout", options->limits.timeout, "Seconds after which it is given up; 0: never")
-      ->check(Between(0.0, 1e9));
+  const Command command =
+      commands->Add("data", "Read an input pipeline, measure its stages and name the slowest",
+                    [options](const Context& context) { return RunData(*options, context); });
+  AddModelOptions(&options->model, command);
+  AddFeedOption(&options->model, command);
+  AddThreadOptions(&options->model, command);
+  command.AddOption("--node", options->node,
+                    "The dataset, or an op that starts or reads its iterator; without it the only one");
+  command.AddOption("--show", options->limits.shown, "Elements that are shown").Check(Between(0, 1 << 20));
+  command.AddOption("--elements", options->limits.elements, "How many elements to read at most")
+      .Check(NotNegative());
+  command.AddOption("--seconds", options->limits.seconds, "How long to read at most")
+      .Check(Between(0.0, 86400.0));
+  command.AddOption("--timeout", options->limits.timeout, "Seconds after which it is given up; 0: never")
+      .Check(Between(0.0, 1e9));
 }
 
 }  // namespace millrace::cli

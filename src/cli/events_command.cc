@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace events: what event files, TensorBoard's, hold.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -12,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/event_files.h"
 #include "cli/events_plot.h"
-#include "cli/validators.h"
+#include "cli/options.h"
 #include "display/tensor_text.h"
 #include "display/text.h"
 #include "io/event_file.h"
@@ -296,28 +295,27 @@ StatusOr<ExitCode> Scalars(const EventsOptions& options, const Context& context)
 }  // namespace
 
 void AddEventsCommand(Commands* commands) {
-  CLI::App& group = commands->Group("events", "Look into the event files of TensorBoard");
+  const Command group = commands->Group("events", "Look into the event files of TensorBoard");
   const auto options = std::make_shared<EventsOptions>();
-  const auto add_paths = [&](CLI::App& command) {
-    command.add_option("paths", options->paths, "Event files, and folders in which they are looked for")
-        ->required()
-        ->type_name("PATH");
+  const auto add_paths = [&](const Command& command) {
+    command.AddOption("paths", options->paths, "Event files, and folders in which they are looked for")
+        .Required()
+        .TypeName("PATH");
   };
   add_paths(commands->Add(
       "ls", "List what the files hold", [options](const Context& context) { return List(*options, context); },
-      &group));
-  CLI::App& scalars = commands->Add(
+      group));
+  const Command scalars = commands->Add(
       "scalars", "Show and plot the scalars, by tag and run (the folder of the file)",
-      [options](const Context& context) { return Scalars(*options, context); }, &group);
+      [options](const Context& context) { return Scalars(*options, context); }, group);
   add_paths(scalars);
-  scalars
-      .add_option("--tag", options->tags, "Only tags that match this pattern (* ? [a-z]); may be repeated")
-      ->allow_extra_args(false);
-  scalars.add_flag("--points", options->points, "Each point, not a summary of each tag");
-  scalars.add_option("--plot", options->plot, "Draw them into this SVG file")->type_name("FILE");
-  scalars.add_option("--smooth", options->style.smoothing, "Smoothing of the curves, from 0 to below 1")
-      ->check(Between(0.0, 0.9999));
-  scalars.add_flag("--log", options->style.log_scale, "Logarithmic scale; values up to 0 are left out");
+  scalars.AddOption("--tag", options->tags, "Only tags that match this pattern (* ? [a-z]); may be repeated")
+      .OneWordEach();
+  scalars.AddFlag("--points", options->points, "Each point, not a summary of each tag");
+  scalars.AddOption("--plot", options->plot, "Draw them into this SVG file").TypeName("FILE");
+  scalars.AddOption("--smooth", options->style.smoothing, "Smoothing of the curves, from 0 to below 1")
+      .Check(Between(0.0, 0.9999));
+  scalars.AddFlag("--log", options->style.log_scale, "Logarithmic scale; values up to 0 are left out");
 }
 
 }  // namespace millrace::cli

@@ -2,12 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace graph: the graph of a model as a drawing.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/model_file.h"
-#include "cli/validators.h"
+#include "cli/options.h"
 #include "display/graph/page.h"
 #include "display/graph/scope_tree.h"
 #include "display/graph/view.h"
@@ -79,27 +78,26 @@ StatusOr<ExitCode> Draw(const GraphOptions& options, Form form, const Context& c
   return ExitCode::kOk;
 }
 
-CLI::App& AddOne(Commands* commands, CLI::App* group, const char* name, const char* what, Form form,
-                 const std::shared_ptr<GraphOptions>& options) {
-  CLI::App& command = commands->Add(
+Command AddOne(Commands* commands, const Command& group, const char* name, const char* what, Form form,
+               const std::shared_ptr<GraphOptions>& options) {
+  const Command command = commands->Add(
       name, what, [options, form](const Context& context) { return Draw(*options, form, context); }, group);
   command
-      .add_option("model", options->model, "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt")
-      ->required()
-      ->type_name("PATH");
-  command.add_option("-o,--output", options->output, "Where to; - is the terminal; else beside the model")
-      ->type_name("FILE");
-  command.add_option("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")
-      ->allow_extra_args(false);
+      .AddOption("model", options->model, "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt")
+      .Required()
+      .TypeName("PATH");
+  command.AddOption("-o,--output", options->output, "Where to; - is the terminal; else beside the model")
+      .TypeName("FILE");
+  command.AddOption("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")
+      .OneWordEach();
   if (form != Form::kHtml) {
     command
-        .add_option("--boxes", options->view.most_boxes, "Open scopes while no more boxes than this are seen")
-        ->check(Between(2, 20000));
-    command
-        .add_option("--depth", options->view.most_depth, "How many scopes in each other are open; 1: none")
-        ->check(Positive());
-    command.add_flag("--constants", options->view.constants,
-                     "Draw constants, too, and what is only made of them");
+        .AddOption("--boxes", options->view.most_boxes, "Open scopes while no more boxes than this are seen")
+        .Check(Between(2, 20000));
+    command.AddOption("--depth", options->view.most_depth, "How many scopes in each other are open; 1: none")
+        .Check(Positive());
+    command.AddFlag("--constants", options->view.constants,
+                    "Draw constants, too, and what is only made of them");
   }
   return command;
 }
@@ -107,11 +105,11 @@ CLI::App& AddOne(Commands* commands, CLI::App* group, const char* name, const ch
 }  // namespace
 
 void AddGraphCommand(Commands* commands) {
-  CLI::App& group = commands->Group("graph", "Draw the graph of a model");
+  const Command group = commands->Group("graph", "Draw the graph of a model");
   const auto options = std::make_shared<GraphOptions>();
-  AddOne(commands, &group, "dot", "For Graphviz", Form::kDot, options);
-  AddOne(commands, &group, "svg", "A picture", Form::kSvg, options);
-  AddOne(commands, &group, "html", "A page on which scopes open, with search", Form::kHtml, options);
+  AddOne(commands, group, "dot", "For Graphviz", Form::kDot, options);
+  AddOne(commands, group, "svg", "A picture", Form::kSvg, options);
+  AddOne(commands, group, "html", "A page on which scopes open, with search", Form::kHtml, options);
 }
 
 }  // namespace millrace::cli

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/model_session.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -10,8 +9,8 @@
 
 #include "base/strings.h"
 #include "cli/feed_text.h"
+#include "cli/options.h"
 #include "cli/suggestion.h"
-#include "cli/validators.h"
 #include "display/text.h"
 #include "graph/graph.h"
 #include "tensor/tensor_codec.h"
@@ -301,54 +300,53 @@ class StepMaker {
 
 }  // namespace
 
-void AddModelOptions(ModelOptions* options, CLI::App* command) {
+void AddModelOptions(ModelOptions* options, const Command& command) {
   command
-      ->add_option("model", options->model,
-                   "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt, or a package of mapped "
-                   "constants")
-      ->required()
-      ->type_name("PATH");
-  command->add_option("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")
-      ->allow_extra_args(false);
+      .AddOption("model", options->model,
+                 "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt, or a package of mapped "
+                 "constants")
+      .Required()
+      .TypeName("PATH");
+  command.AddOption("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")
+      .OneWordEach();
   command
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Prefix of a checkpoint with the values of variables; a SavedModel has its own")
-      ->type_name("PATH");
+      .AddOption("--checkpoint", options->checkpoint,
+                 "Prefix of a checkpoint with the values of variables; a SavedModel has its own")
+      .TypeName("PATH");
 }
 
-void AddFeedOption(ModelOptions* options, CLI::App* command) {
+void AddFeedOption(ModelOptions* options, const Command& command) {
   command
-      ->add_option(
-          "--feed", options->feeds,
-          "NAME=VALUE: numbers as [[1, 2], [3, 4]], a text, FILE.npy, FILE.npz:NAME or @FILE for its "
-          "bytes; may be repeated")
-      ->allow_extra_args(false)
-      ->check(Assignment());
+      .AddOption("--feed", options->feeds,
+                 "NAME=VALUE: numbers as [[1, 2], [3, 4]], a text, FILE.npy, FILE.npz:NAME or @FILE for its "
+                 "bytes; may be repeated")
+      .OneWordEach()
+      .Check(Assignment());
 }
 
-void AddThreadOptions(ModelOptions* options, CLI::App* command) {
-  command->add_option("--intra-threads", options->intra_threads, "Threads within an op; 0: all cores")
-      ->check(CLI::Range(0, 1024));
-  command->add_option("--inter-threads", options->inter_threads, "Ops at the same time; 0: all cores")
-      ->check(CLI::Range(0, 1024));
+void AddThreadOptions(ModelOptions* options, const Command& command) {
+  command.AddOption("--intra-threads", options->intra_threads, "Threads within an op; 0: all cores")
+      .Check(Between(0, 1024));
+  command.AddOption("--inter-threads", options->inter_threads, "Ops at the same time; 0: all cores")
+      .Check(Between(0, 1024));
 }
 
-void AddRunOptions(ModelOptions* options, CLI::App* command) {
+void AddRunOptions(ModelOptions* options, const Command& command) {
   AddFeedOption(options, command);
-  command->add_option("--fetch", options->fetches, "A tensor, or an output of the signature; may be repeated")
-      ->allow_extra_args(false);
+  command.AddOption("--fetch", options->fetches, "A tensor, or an output of the signature; may be repeated")
+      .OneWordEach();
   command
-      ->add_option("--target", options->targets,
-                   "A node that is to run, or grpc://host:port, as --master; may be repeated")
-      ->allow_extra_args(false)
-      ->each([options](const std::string& target) {
+      .AddOption("--target", options->targets,
+                 "A node that is to run, or grpc://host:port, as --master; may be repeated")
+      .OneWordEach()
+      .ForEach([options](const std::string& target) {
         if (target.starts_with(kTaskPrefix)) options->master = target;
       });
-  command->add_option(
+  command.AddOption(
       "--signature", options->signature,
       "Names of inputs and outputs are those of this signature; serving_default if there is one");
-  command->add_option("--master", options->master,
-                      "Run on the cluster of this task, grpc://host:port, and not in this process");
+  command.AddOption("--master", options->master,
+                    "Run on the cluster of this task, grpc://host:port, and not in this process");
   AddThreadOptions(options, command);
 }
 

@@ -9,15 +9,12 @@
 
 #include "cli/command.h"
 #include "cli/model_file.h"
+#include "cli/options.h"
 #include "millrace/dtype.h"
 #include "millrace/session.h"
 #include "millrace/shape.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace millrace::cli {
 
@@ -36,11 +33,11 @@ struct ModelOptions {
   int64_t batch = 1;  // what stands for unknown sizes of inputs that are made up
 };
 // The positional argument, and those options that say where the values of variables come from.
-void AddModelOptions(ModelOptions* options, CLI::App* command);
-void AddFeedOption(ModelOptions* options, CLI::App* command);
-void AddThreadOptions(ModelOptions* options, CLI::App* command);
+void AddModelOptions(ModelOptions* options, const Command& command);
+void AddFeedOption(ModelOptions* options, const Command& command);
+void AddThreadOptions(ModelOptions* options, const Command& command);
 // These, and those of what is run.
-void AddRunOptions(ModelOptions* options, CLI::App* command);
+void AddRunOptions(ModelOptions* options, const Command& command);
 
 // A model in a session: its variables restored, its tables initialised.
 struct LoadedModel {

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace ops: which ops there are, and what kernels they have.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 #include "autodiff/gradient_registry.h"
 #include "base/strings.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/suggestion.h"
 #include "display/text.h"
 #include "io/match_files.h"
@@ -250,10 +250,10 @@ StatusOr<ExitCode> Ops(const OpsOptions& options, const Context& context) {
 
 void AddOpsCommand(Commands* commands) {
   const auto options = std::make_shared<OpsOptions>();
-  CLI::App& command =
+  const Command command =
       commands->Add("ops", "List the ops, or show one: signature, attributes, kernels with their types",
                     [options](const Context& context) { return Ops(*options, context); });
-  command.add_option("name", options->name, "An op, or a pattern (* ? [a-z])")->type_name("NAME");
+  command.AddOption("name", options->name, "An op, or a pattern (* ? [a-z])").TypeName("NAME");
 }
 
 }  // namespace millrace::cli

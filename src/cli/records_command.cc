@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace records: what TFRecord files hold.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -10,7 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/example_text.h"
-#include "cli/validators.h"
+#include "cli/options.h"
 #include "display/text.h"
 #include "io/crc32c.h"
 #include "io/input_stream.h"
@@ -319,19 +318,18 @@ StatusOr<ExitCode> Head(const RecordsOptions& options, const Context& context) {
 using Function = StatusOr<ExitCode> (*)(const RecordsOptions&, const Context&);
 
 // A command of the group, with what all of them have.
-CLI::App& AddOne(Commands* commands, CLI::App* group, const char* name, const char* what,
-                 const std::shared_ptr<RecordsOptions>& options, Function function, bool many) {
-  CLI::App& command = commands->Add(
+Command AddOne(Commands* commands, const Command& group, const char* name, const char* what,
+               const std::shared_ptr<RecordsOptions>& options, Function function, bool many) {
+  const Command command = commands->Add(
       name, what, [options, function](const Context& context) { return function(*options, context); }, group);
   if (many) {
-    command.add_option("files", options->files, "TFRecord files")->required()->type_name("FILE");
+    command.AddOption("files", options->files, "TFRecord files").Required().TypeName("FILE");
   } else {
-    command.add_option("file", options->file, "A TFRecord file")->required()->type_name("FILE");
+    command.AddOption("file", options->file, "A TFRecord file").Required().TypeName("FILE");
   }
   command
-      .add_option("--compression", options->compression,
-                  "How the file is compressed; auto looks at its start")
-      ->check(CLI::IsMember({"auto", "none", "zlib", "gzip"}));
+      .AddOption("--compression", options->compression, "How the file is compressed; auto looks at its start")
+      .OneOf({"auto", "none", "zlib", "gzip"});
   return command;
 }
 
@@ -343,24 +341,25 @@ StatusOr<ExitCode> Always(const RecordsOptions& options, const Context& context)
 }  // namespace
 
 void AddRecordsCommand(Commands* commands) {
-  CLI::App& group = commands->Group("records", "Look into TFRecord files");
+  const Command group = commands->Group("records", "Look into TFRecord files");
   const auto options = std::make_shared<RecordsOptions>();
-  AddOne(commands, &group, "ls", "List files: records, sizes, compression, what they hold", options,
+  AddOne(commands, group, "ls", "List files: records, sizes, compression, what they hold", options,
          Always<List>, true);
-  AddOne(commands, &group, "count", "Count records, without reading what is in them", options, Always<Count>,
+  AddOne(commands, group, "count", "Count records, without reading what is in them", options, Always<Count>,
          true);
-  AddOne(commands, &group, "verify", "Read every record and check every sum", options, Always<Verify>, true);
-  CLI::App& head = AddOne(commands, &group, "head", "Show records, Examples readably", options, Head, false);
-  head.add_option("-n,--count", options->count, "How many records")->check(NotNegative());
-  head.add_option("--at", options->at, "The number of the first, by an index; counted from 0")
-      ->check(NotNegative());
-  head.add_option("--values", options->values, "How many values of a feature")->check(NotNegative());
-  head.add_option("--as", options->as, "What a record is; auto looks at it")
-      ->check(CLI::IsMember({"auto", "example", "sequence", "bytes"}));
-  head.add_option("--index", options->index, "An index; else FILE.idx when it is there")->type_name("FILE");
-  CLI::App& index =
-      AddOne(commands, &group, "index", "Write an index, which makes head --at fast", options, Index, false);
-  index.add_option("-o,--output", options->output, "Where to; else FILE.idx")->type_name("FILE");
+  AddOne(commands, group, "verify", "Read every record and check every sum", options, Always<Verify>, true);
+  const Command head =
+      AddOne(commands, group, "head", "Show records, Examples readably", options, Head, false);
+  head.AddOption("-n,--count", options->count, "How many records").Check(NotNegative());
+  head.AddOption("--at", options->at, "The number of the first, by an index; counted from 0")
+      .Check(NotNegative());
+  head.AddOption("--values", options->values, "How many values of a feature").Check(NotNegative());
+  head.AddOption("--as", options->as, "What a record is; auto looks at it")
+      .OneOf({"auto", "example", "sequence", "bytes"});
+  head.AddOption("--index", options->index, "An index; else FILE.idx when it is there").TypeName("FILE");
+  const Command index =
+      AddOne(commands, group, "index", "Write an index, which makes head --at fast", options, Index, false);
+  index.AddOption("-o,--output", options->output, "Where to; else FILE.idx").TypeName("FILE");
 }
 
 }  // namespace millrace::cli

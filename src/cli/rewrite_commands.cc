@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace freeze and millrace optimize: graphs for running only.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/model_session.h"
+#include "cli/options.h"
 #include "display/text.h"
 #include "graph/graph.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
@@ -123,39 +123,39 @@ StatusOr<ExitCode> Optimize(const RewriteOptions& options, const Context& contex
   return Finish(options, model.graph(), graph, context);
 }
 
-void AddRewriteOptions(RewriteOptions* options, CLI::App* command) {
+void AddRewriteOptions(RewriteOptions* options, const Command& command) {
   AddModelOptions(&options->model, command);
-  command->add_option("--fetch", options->outputs, "A node that the graph is to give; may be repeated")
-      ->allow_extra_args(false);
-  command->add_option("--signature", options->model.signature,
-                      "Without --fetch: what this signature gives; else serving_default");
-  command->add_option("-o,--output", options->output, "The new graph, .pb or .pbtxt")
-      ->required()
-      ->type_name("FILE");
+  command.AddOption("--fetch", options->outputs, "A node that the graph is to give; may be repeated")
+      .OneWordEach();
+  command.AddOption("--signature", options->model.signature,
+                    "Without --fetch: what this signature gives; else serving_default");
+  command.AddOption("-o,--output", options->output, "The new graph, .pb or .pbtxt")
+      .Required()
+      .TypeName("FILE");
   command
-      ->add_option("--mmap", options->package,
-                   "Also write a package of the large constants, which the new graph maps from there")
-      ->type_name("FILE");
+      .AddOption("--mmap", options->package,
+                 "Also write a package of the large constants, which the new graph maps from there")
+      .TypeName("FILE");
 }
 
 }  // namespace
 
 void AddRewriteCommands(Commands* commands) {
   const auto frozen = std::make_shared<RewriteOptions>();
-  CLI::App& freeze = commands->Add("freeze", "Make constants of a model's variables, in one file",
-                                   [frozen](const Context& context) { return Freeze(*frozen, context); });
-  AddRewriteOptions(frozen.get(), &freeze);
-  freeze.add_flag("--clear-devices", frozen->clear_devices, "Forget what devices nodes are to run on");
-  freeze.add_option("--initializer", frozen->initializers, "A node that is run before; may be repeated")
-      ->allow_extra_args(false);
+  const Command freeze = commands->Add("freeze", "Make constants of a model's variables, in one file",
+                                       [frozen](const Context& context) { return Freeze(*frozen, context); });
+  AddRewriteOptions(frozen.get(), freeze);
+  freeze.AddFlag("--clear-devices", frozen->clear_devices, "Forget what devices nodes are to run on");
+  freeze.AddOption("--initializer", frozen->initializers, "A node that is run before; may be repeated")
+      .OneWordEach();
 
   const auto optimized = std::make_shared<RewriteOptions>();
-  CLI::App& optimize = commands->Add(
+  const Command optimize = commands->Add(
       "optimize", "Drop from a frozen graph what running does not need, fold constants and batch norms",
       [optimized](const Context& context) { return Optimize(*optimized, context); });
-  AddRewriteOptions(optimized.get(), &optimize);
-  optimize.add_option("--input", optimized->inputs, "A node that becomes a placeholder; may be repeated")
-      ->allow_extra_args(false);
+  AddRewriteOptions(optimized.get(), optimize);
+  optimize.AddOption("--input", optimized->inputs, "A node that becomes a placeholder; may be repeated")
+      .OneWordEach();
 }
 
 }  // namespace millrace::cli

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace run: one step of a model.
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <limits>
 #include <map>
@@ -10,8 +9,8 @@
 
 #include "cli/commands.h"
 #include "cli/model_session.h"
+#include "cli/options.h"
 #include "cli/tensor_file.h"
-#include "cli/validators.h"
 #include "display/tensor_text.h"
 #include "display/text.h"
 
@@ -93,17 +92,18 @@ StatusOr<ExitCode> RunOne(const RunOneOptions& options, const Context& context) 
 
 void AddRunCommand(Commands* commands) {
   const auto options = std::make_shared<RunOneOptions>();
-  CLI::App& command = commands->Add("run", "Run a model once and show what it gives",
-                                    [options](const Context& context) { return RunOne(*options, context); });
-  AddModelOptions(&options->model, &command);
-  AddRunOptions(&options->model, &command);
-  command.add_option("-o,--out", options->output, "Write the results to an .npy or .npz file")
-      ->type_name("FILE");
-  command.add_flag("--all", options->all, "Show all elements, however many");
-  command.add_option("--trace", options->trace, "Write a trace of the step, for millrace trace")
-      ->type_name("FILE");
-  command.add_option("--timeout", options->timeout, "Seconds after which the step is given up; 0: never")
-      ->check(Between(0.0, 1e9));
+  const Command command =
+      commands->Add("run", "Run a model once and show what it gives",
+                    [options](const Context& context) { return RunOne(*options, context); });
+  AddModelOptions(&options->model, command);
+  AddRunOptions(&options->model, command);
+  command.AddOption("-o,--out", options->output, "Write the results to an .npy or .npz file")
+      .TypeName("FILE");
+  command.AddFlag("--all", options->all, "Show all elements, however many");
+  command.AddOption("--trace", options->trace, "Write a trace of the step, for millrace trace")
+      .TypeName("FILE");
+  command.AddOption("--timeout", options->timeout, "Seconds after which the step is given up; 0: never")
+      .Check(Between(0.0, 1e9));
 }
 
 }  // namespace millrace::cli

@@ -5,7 +5,6 @@
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <iomanip>
@@ -16,7 +15,7 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/end_signals.h"
-#include "cli/validators.h"
+#include "cli/options.h"
 #include "display/text.h"
 #include "millrace/cluster.h"
 
@@ -174,64 +173,64 @@ StatusOr<ExitCode> ShowStatus(const std::string& target, double timeout, const C
 
 void AddServerCommands(Commands* commands) {
   const auto options = std::make_shared<ServerCommandOptions>();
-  CLI::App& server = commands->Add("server", "Be a task of a cluster, until SIGTERM or SIGINT",
-                                   [options](const Context& context) { return Serve(*options, context); });
-  server.add_option("--cluster", options->cluster,
-                    "The tasks: ps=host:port,worker=host:port,host:port; without it TF_CONFIG says that");
-  server.add_option("--job", options->job, "The job of this task");
-  server.add_option("--task", options->task, "Its number")->check(NotNegative());
-  server.add_option("--listen", options->listen,
-                    "The address to listen at, 0.0.0.0 for all of this machine; otherwise 127.0.0.1");
-  server.add_flag("--slurm", options->slurm,
-                  "The tasks are the processes of this step of Slurm; --cluster is then ps=1,worker=3");
-  server.add_option("--first-port", options->first_port,
-                    "With --slurm: the port of the first task on a node");
+  const Command server =
+      commands->Add("server", "Be a task of a cluster, until SIGTERM or SIGINT",
+                    [options](const Context& context) { return Serve(*options, context); });
+  server.AddOption("--cluster", options->cluster,
+                   "The tasks: ps=host:port,worker=host:port,host:port; without it TF_CONFIG says that");
+  server.AddOption("--job", options->job, "The job of this task");
+  server.AddOption("--task", options->task, "Its number").Check(NotNegative());
+  server.AddOption("--listen", options->listen,
+                   "The address to listen at, 0.0.0.0 for all of this machine; otherwise 127.0.0.1");
+  server.AddFlag("--slurm", options->slurm,
+                 "The tasks are the processes of this step of Slurm; --cluster is then ps=1,worker=3");
+  server.AddOption("--first-port", options->first_port, "With --slurm: the port of the first task on a node");
   server
-      .add_option("--session-timeout", options->session_timeout,
-                  "Seconds for which the creation of a session waits for tasks that don't answer")
-      ->check(Positive());
+      .AddOption("--session-timeout", options->session_timeout,
+                 "Seconds for which the creation of a session waits for tasks that don't answer")
+      .Check(Positive());
   server
-      .add_option("--session-gc-seconds,--session_gc_seconds", options->session_gc,
-                  "Seconds without a call of its client after which a session is closed; otherwise never")
-      ->check(CLI::PositiveNumber);
+      .AddOption("--session-gc-seconds,--session_gc_seconds", options->session_gc,
+                 "Seconds without a call of its client after which a session is closed; otherwise never")
+      .Check(Positive());
   server
-      .add_option("--peer-timeout", options->peer_timeout,
-                  "Seconds for which a task may be silent before its steps are given up")
-      ->check(Positive());
-  server.add_option(
+      .AddOption("--peer-timeout", options->peer_timeout,
+                 "Seconds for which a task may be silent before its steps are given up")
+      .Check(Positive());
+  server.AddOption(
       "--token-file", options->security.token_file,
       "A file with the secret that every call has to show; otherwise MILLRACE_TOKEN_FILE names it");
-  server.add_option("--tls-cert", options->security.certificate_file,
-                    "The certificate of this task (PEM): messages are encrypted; MILLRACE_TLS_CERT");
-  server.add_option("--tls-key", options->security.key_file, "Its private key (PEM); MILLRACE_TLS_KEY");
-  server.add_option("--tls-ca", options->security.ca_file,
-                    "Who signs the certificates of the other tasks and of clients (PEM), which then need "
-                    "one; MILLRACE_TLS_CA");
+  server.AddOption("--tls-cert", options->security.certificate_file,
+                   "The certificate of this task (PEM): messages are encrypted; MILLRACE_TLS_CERT");
+  server.AddOption("--tls-key", options->security.key_file, "Its private key (PEM); MILLRACE_TLS_KEY");
+  server.AddOption("--tls-ca", options->security.ca_file,
+                   "Who signs the certificates of the other tasks and of clients (PEM), which then need "
+                   "one; MILLRACE_TLS_CA");
   server
-      .add_option("--deny-ops,--deny_ops", options->denied_ops,
-                  "Ops that graphs of others must not have: file_access, network, callback or names of ops")
-      ->delimiter(',');
+      .AddOption("--deny-ops,--deny_ops", options->denied_ops,
+                 "Ops that graphs of others must not have: file_access, network, callback or names of ops")
+      .Separator(',');
   server
-      .add_option(
+      .AddOption(
           "--shared-memory", options->shared_memory_mib,
           "MiB through which this task and another one on its machine move tensors, for each pair; 0: none")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 24));
+      .Check(Between(0, 1 << 24));
   server
-      .add_option(
+      .AddOption(
           "--data-port", options->data_port,
           "Port of connections for large tensors beside those for messages; 0: a free one, -1: none. There "
           "are none where messages are encrypted")
-      ->check(CLI::Range(-1, 65535));
-  server.add_option("--threads", options->threads, "For nodes; as many as there are cores without it");
+      .Check(Between(-1, 65535));
+  server.AddOption("--threads", options->threads, "For nodes; as many as there are cores without it");
 
-  CLI::App& cluster = commands->Group("cluster", "Look at a cluster");
+  const Command cluster = commands->Group("cluster", "Look at a cluster");
   const auto target = std::make_shared<std::string>();
   const auto timeout = std::make_shared<double>(5);
-  CLI::App& status = commands->Add(
+  const Command status = commands->Add(
       "status", "The tasks with their devices, sessions, graphs and steps; 3 when one does not answer",
-      [target, timeout](const Context& context) { return ShowStatus(*target, *timeout, context); }, &cluster);
-  status.add_option("target", *target, "A task of the cluster: grpc://host:port")->required();
-  status.add_option("--timeout", *timeout, "Seconds to wait for answers")->check(Positive());
+      [target, timeout](const Context& context) { return ShowStatus(*target, *timeout, context); }, cluster);
+  status.AddOption("target", *target, "A task of the cluster: grpc://host:port").Required();
+  status.AddOption("--timeout", *timeout, "Seconds to wait for answers").Check(Positive());
 }
 
 }  // namespace millrace::cli

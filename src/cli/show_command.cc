@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace show: what a model is, and whether it can run here.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -11,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/flops.h"
 #include "cli/model_file.h"
-#include "cli/validators.h"
+#include "cli/options.h"
 #include "display/graph/view.h"
 #include "display/text.h"
 #include "kernel/kernel_registry.h"
@@ -363,17 +362,18 @@ StatusOr<ExitCode> Show(const ShowOptions& options, const Context& context) {
 
 void AddShowCommand(Commands* commands) {
   const auto options = std::make_shared<ShowOptions>();
-  CLI::App& command = commands->Add("show", "Show what a model is; ends with 3 when it can't run here",
-                                    [options](const Context& context) { return Show(*options, context); });
+  const Command command =
+      commands->Add("show", "Show what a model is; ends with 3 when it can't run here",
+                    [options](const Context& context) { return Show(*options, context); });
   command
-      .add_option("model", options->model, "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt")
-      ->required()
-      ->type_name("PATH");
-  command.add_option("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")
-      ->allow_extra_args(false);
-  command.add_option("--batch", options->batch, "Stands for unknown sizes of inputs where FLOPs are counted")
-      ->check(Between(0, 1 << 30));
-  command.add_flag("--ops", options->all_ops, "List all ops");
+      .AddOption("model", options->model, "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt")
+      .Required()
+      .TypeName("PATH");
+  command.AddOption("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")
+      .OneWordEach();
+  command.AddOption("--batch", options->batch, "Stands for unknown sizes of inputs where FLOPs are counted")
+      .Check(Between(0, 1 << 30));
+  command.AddFlag("--ops", options->all_ops, "List all ops");
 }
 
 }  // namespace millrace::cli

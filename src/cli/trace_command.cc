@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/trace_command.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/trace/report.h"
 #include "display/text.h"
 
@@ -54,19 +54,19 @@ StatusOr<std::string> RunTrace(Env& env, const TraceOptions& options) {
 
 void AddTraceCommand(Commands* commands) {
   const auto options = std::make_shared<TraceOptions>();
-  CLI::App& command =
+  const Command command =
       commands->Add("trace", "Turn the RunMetadata of a traced step into a timeline",
                     [options](const Context& context) { return WriteTimeline(*options, context); });
-  command.add_option("run_metadata", options->run_metadata, "Serialised RunMetadata, ours or TensorFlow's")
-      ->required()
-      ->type_name("FILE");
+  command.AddOption("run_metadata", options->run_metadata, "Serialised RunMetadata, ours or TensorFlow's")
+      .Required()
+      .TypeName("FILE");
   command
-      .add_option(
+      .AddOption(
           "--graph", options->graph,
           "GraphDef (serialised or text) for the critical path, when the trace has no partition graphs")
-      ->type_name("FILE");
-  command.add_option("-o,--output", options->output, "The page to write; else the input's name with .html")
-      ->type_name("FILE");
+      .TypeName("FILE");
+  command.AddOption("-o,--output", options->output, "The page to write; else the input's name with .html")
+      .TypeName("FILE");
 }
 
 }  // namespace millrace::cli

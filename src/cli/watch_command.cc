@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace watch: what a training run writes for TensorBoard, as a page in a browser.
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/end_signals.h"
-#include "cli/validators.h"
+#include "cli/options.h"
 #include "cli/watch/event_watcher.h"
 #include "cli/watch/http_server.h"
 #include "cli/watch/watch_data.h"
@@ -99,7 +98,7 @@ StatusOr<ExitCode> ServePage(const WatchOptions& options, const Context& context
 
 void AddWatchCommand(Commands* commands) {
   const auto options = std::make_shared<WatchOptions>();
-  CLI::App& command =
+  const Command command =
       commands->Add("watch",
                     "Show the runs of a log folder in a browser while they go on: a page on this machine, "
                     "until Ctrl-C; with "
@@ -109,18 +108,18 @@ void AddWatchCommand(Commands* commands) {
                       return is_server ? ServePage(*options, context) : WriteData(*options, context);
                     });
   command
-      .add_option("logdir", options->paths,
-                  "Folders in which event files are looked for; each folder that has some is a run")
-      ->required()
-      ->type_name("PATH");
-  command.add_option("--html", options->html, "Write a page that has all in it to this file, and end")
-      ->type_name("FILE");
-  command.add_option("--port", options->port, "The port of the page, otherwise 6006; 0 takes a free one")
-      ->check(Between(0, 65535));
-  command.add_option("--listen", options->listen,
-                     "The address to listen at, 0.0.0.0 for all of this machine; otherwise 127.0.0.1");
-  command.add_option("--interval", options->interval, "Seconds from one look at the files to the next")
-      ->check(Between(0.1, 3600));
+      .AddOption("logdir", options->paths,
+                 "Folders in which event files are looked for; each folder that has some is a run")
+      .Required()
+      .TypeName("PATH");
+  command.AddOption("--html", options->html, "Write a page that has all in it to this file, and end")
+      .TypeName("FILE");
+  command.AddOption("--port", options->port, "The port of the page, otherwise 6006; 0 takes a free one")
+      .Check(Between(0, 65535));
+  command.AddOption("--listen", options->listen,
+                    "The address to listen at, 0.0.0.0 for all of this machine; otherwise 127.0.0.1");
+  command.AddOption("--interval", options->interval, "Seconds from one look at the files to the next")
+      .Check(Between(0.1, 3600));
 }
 
 }  // namespace millrace::cli
