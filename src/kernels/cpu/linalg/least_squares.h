@@ -5,6 +5,8 @@
 #include <Eigen/Core>
 #include <complex>
 
+#include "kernels/cpu/linalg/eigen_products.h"
+
 namespace millrace {
 
 // Sets x to the solution of min |A X - B|^2 + weight |X|^2. `fast` selects the normal equations, otherwise a

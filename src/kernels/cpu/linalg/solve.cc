@@ -5,6 +5,7 @@
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
 
+#include "kernels/cpu/linalg/eigen_products.h"
 #include "kernels/cpu/linalg/matrices.h"
 
 namespace millrace {

@@ -5,6 +5,8 @@
 #include <Eigen/Core>
 #include <complex>
 
+#include "kernels/cpu/linalg/eigen_products.h"
+
 namespace millrace {
 
 enum class SvdVectors { kNone, kThin, kFull };

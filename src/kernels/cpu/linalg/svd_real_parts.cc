@@ -4,5 +4,7 @@
 #define EIGEN_NO_DEBUG
 #include <Eigen/SVD>
 
+#include "kernels/cpu/linalg/eigen_products.h"
+
 template class Eigen::JacobiSVD<Eigen::MatrixXd>;
 template class Eigen::internal::UpperBidiagonalization<Eigen::MatrixXd>;
