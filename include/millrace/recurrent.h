@@ -118,7 +118,9 @@ class MultiRnnCell final : public RnnCell {
  public:
   explicit MultiRnnCell(std::vector<std::shared_ptr<RnnCell>> cells)
       : RnnCell("multi_rnn_cell"), cells_(std::move(cells)) {}
-  int64_t output_size() const override { return cells_.empty() ? 0 : cells_.back()->output_size(); }
+  int64_t output_size() const override {
+    return cells_.empty() || cells_.back() == nullptr ? 0 : cells_.back()->output_size();
+  }
   std::vector<int64_t> state_sizes() const override;
 
  private:

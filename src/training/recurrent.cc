@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/recurrent.h"
 
+#include <limits>
+
 #include "base/strings.h"
 #include "millrace/control_flow.h"
 #include "millrace/ops.h"
@@ -31,6 +33,23 @@ Output Get(const Scope& scope, const char* name, const PartialShape& shape, Data
   return GetPartitionedVariable(scope, name, shape, {.dtype = dtype, .initializer = initializer});
 }
 
+// Sizes are elements of shapes, which are int32 in the graph.
+Status CheckSizes(std::string_view who, const RnnCell& cell) {
+  std::vector<int64_t> sizes = cell.state_sizes();
+  if (sizes.empty() && cell.output_size() == 0)
+    return errors::InvalidArgument("Must specify at least one cell for MultiRNNCell.");
+  sizes.push_back(cell.output_size());
+  for (const int64_t size : sizes) {
+    if (size < 1 || size > std::numeric_limits<int32_t>::max())
+      return errors::InvalidArgument(who, ": a cell has a size from 1 to 2147483647, not ", size);
+  }
+  return Status();
+}
+
+Status CheckActivation(std::string_view who, const layers::Activation& activation) {
+  return activation ? Status() : errors::InvalidArgument(who, ": the activation is null");
+}
+
 }  // namespace
 
 RnnCell::Result RnnCell::Step(const Scope& scope, const Output& x, const std::vector<Output>& state) {
@@ -43,6 +62,7 @@ RnnCell::Result RnnCell::Step(const Scope& scope, const Output& x, const std::ve
     scope.UpdateStatus(
         errors::InvalidArgument(name_, ": Expected inputs.shape[-1] to be known, saw shape: ", shape));
   }
+  if (scope.ok()) scope.UpdateStatus(CheckSizes(name_, *this));
   if (!scope.ok()) return {};
   Scope own = scope;
   if (built_) {
@@ -50,6 +70,7 @@ RnnCell::Result RnnCell::Step(const Scope& scope, const Output& x, const std::ve
   } else {
     own = EnterUniqueVariableScope(scope, name_);
     Build(own, shape.dim(1), Scope::TypeOf(x));
+    if (!scope.ok()) return {};
     built_ = true;
   }
   Result result = Call(own, x, state);
@@ -67,6 +88,7 @@ std::vector<Output> RnnCell::ZeroState(const Scope& scope, const Output& batch_s
 }
 
 void BasicRnnCell::Build(const Scope& scope, int64_t input_size, DataType dtype) {
+  scope.UpdateStatus(CheckActivation("basic_rnn_cell", activation_));
   kernel_ = Get(scope, "kernel", {input_size + units_, units_}, dtype);
   bias_ = Get(scope, "bias", {units_}, dtype, initializers::Zeros());
 }
@@ -77,6 +99,7 @@ RnnCell::Result BasicRnnCell::Call(const Scope& scope, const Output& x, const st
 }
 
 void LstmCell::Build(const Scope& scope, int64_t input_size, DataType dtype) {
+  scope.UpdateStatus(CheckActivation(options_.name, options_.activation));
   const Initializer& first = options_.initializer;
   kernel_ = Get(scope, "kernel", {input_size + output_size(), 4 * units_}, dtype, first);
   bias_ = Get(scope, "bias", {4 * units_}, dtype, initializers::Zeros());
@@ -136,6 +159,7 @@ RnnCell::Result GruCell::Call(const Scope& scope, const Output& x, const std::ve
 std::vector<int64_t> MultiRnnCell::state_sizes() const {
   std::vector<int64_t> all;
   for (const auto& cell : cells_) {
+    if (cell == nullptr) return {};  // an error of Build
     const std::vector<int64_t> sizes = cell->state_sizes();
     all.insert(all.end(), sizes.begin(), sizes.end());
   }
@@ -143,8 +167,10 @@ std::vector<int64_t> MultiRnnCell::state_sizes() const {
 }
 
 void MultiRnnCell::Build(const Scope& scope, int64_t /*input_size*/, DataType /*dtype*/) {
-  if (cells_.empty())
-    scope.UpdateStatus(errors::InvalidArgument("Must specify at least one cell for MultiRNNCell."));
+  for (size_t i = 0; i < cells_.size(); ++i) {
+    if (cells_[i] == nullptr)
+      scope.UpdateStatus(errors::InvalidArgument("multi_rnn_cell: cell ", i, " is null"));
+  }
 }
 
 RnnCell::Result MultiRnnCell::Call(const Scope& scope, const Output& x, const std::vector<Output>& state) {
@@ -247,6 +273,7 @@ Status CheckInputs(const Scope& scope, const RnnCell& cell, const Output& inputs
     return errors::InvalidArgument("dynamic_rnn: the inputs have the shape ", shape,
                                    ", wanted [batch, time, n], n being known");
   }
+  MR_RETURN_IF_ERROR(CheckSizes("dynamic_rnn", cell));
   const size_t wanted = cell.state_sizes().size();
   if (!options.initial_state.empty() && options.initial_state.size() != wanted) {
     return errors::InvalidArgument("dynamic_rnn: wanted ", wanted, " tensors of state, got ",

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "millrace/metrics.h"
 #include "millrace/ops.h"
 #include "millrace/records.h"
+#include "millrace/recurrent.h"
 
 namespace millrace {
 namespace {
@@ -302,6 +305,37 @@ TEST(LayerMisuse, ShapesAndSizesThatCannotBe) {
   ExpectWrong([&](const Scope& s) {
     layers::EmbeddingLookupSparse(s, {GraphVariable(s, {{1.f}, {2.f}})}, layers::SparseInput());
   });
+}
+
+TEST(RecurrentMisuse, SizesStacksAndActivationsThatCannotBe) {
+  const auto wrong = [](RnnCell& cell, int line = __builtin_LINE()) {
+    ExpectWrong(
+        [&](const Scope& scope) {
+          DynamicRnn(scope, cell,
+                     ops::Placeholder(scope, DataType::kFloat, ops::Placeholder::Shape({2, 3, 4})));
+        },
+        line);
+  };
+  for (const int64_t units : {int64_t{0}, int64_t{-1}, std::numeric_limits<int64_t>::max()}) {
+    BasicRnnCell basic(units);
+    LstmCell lstm(units);
+    GruCell gru(units);
+    wrong(basic);
+    wrong(lstm);
+    wrong(gru);
+  }
+  LstmCell projected(3, {.num_proj = std::numeric_limits<int64_t>::max()});
+  wrong(projected);
+  BasicRnnCell basic_without(3, nullptr);
+  wrong(basic_without);
+  LstmCell lstm_without(3, {.activation = nullptr});
+  wrong(lstm_without);
+  MultiRnnCell nothing({});
+  wrong(nothing);
+  MultiRnnCell null({nullptr});
+  wrong(null);
+  MultiRnnCell second_null({std::make_shared<GruCell>(3), nullptr});
+  wrong(second_null);
 }
 
 TEST(LossMisuse, ShapesTypesAndUnsetTensors) {
