@@ -12,8 +12,8 @@ that. A name that also stands for a member or for something of another namespace
 no unit with a file that uses the name, and into none at all if a header of the project has the name. If an edit brings
 two such files together, `unit` touches PLAN, which makes the next build configure again, and fails.
 
-For tests. In the product, a name that a file declares for itself and a header, which it does not include, declares for
-others would deserve more care than this.
+A file of a unit sees the headers of the others. Functions that these overload must mean the same for every argument. Kernels
+whose speed depends on what the compiler inlines are not compiled in units.
 """
 
 import pathlib
@@ -66,7 +66,9 @@ class Source:
             elif line and (line[0].isalpha() or line[0] in "_["):
                 if hidden or re.match(r"static |constexpr |const |constinit |using \w+ =|thread_local ", line):
                     name = declared(lines, number)
-                    if name:
+                    # `const char* NameOf(` outside of anonymous namespaces is a function for other files.
+                    shared = not hidden and line.startswith("const ") and re.search(rf"\b{name}\(", line)
+                    if name and not shared:
                         names.add(name)
             depth += line.count("{") - line.count("}")
             while hidden and depth <= hidden[-1]:
