@@ -158,6 +158,61 @@ TEST_F(RowsTest, AShuffleOfTextsIsSavedWithItsBuffer) {
   EXPECT_EQ(Values<std::string>(Drain(batch)), rest);
 }
 
+// Rows of 40,000 bytes, which threads of the map copy into the batch; that of 9 is an error.
+TEST_F(RowsTest, BatchesOfLargeElementsAreTheSameWithAndWithoutPlacesForThem) {
+  const std::vector<DataType> none;
+  const Type row = {{DataType::kInt64}, {PartialShape({5000})}}, rows = {row.types, {PartialShape()}};
+  const auto read = [&](bool places, bool drop) {
+    StartAnew();
+    const auto number = [](int64_t n) {
+      return AttrMap{{"dtype", DataType::kInt64}, {"value", Tensor::Scalar(n)}};
+    };
+    const AttrMap of_int = {{"T", DataType::kInt64}};
+    graph_.Function(FunctionBuilder("Large")
+                        .Arg("x: int64")
+                        .Ret("y: int64")
+                        .Node("bad", "Const", {}, number(9))
+                        .Node("sum", "Const", {}, number(9000))
+                        .Node("size", "Const", {},
+                              {{"dtype", DataType::kInt32}, {"value", Tensor::Vector<int32_t>({5000})}})
+                        .Node("off", "Sub", {"x", "bad:output"}, of_int)
+                        .Node("value", "FloorDiv", {"sum:output", "off:z"}, of_int)
+                        .Node("fill", "Fill", {"size:output", "value:z"}, {{"T", DataType::kInt64}})
+                        .Return("y", "fill:output"));
+    std::string d;
+    if (places) {
+      d = Data("MapAndBatchDataset", {Range(31), Int(4), Int(3), Bool(drop)},
+               {{"f", Fn("Large")}, {"Targuments", none}}, rows);
+    } else {
+      d = Data("ParallelMapDataset", {Range(31), Constant(Tensor::Scalar(3))},
+               {{"f", Fn("Large")}, {"Targuments", none}}, row);
+      d = BatchOf(d, 4, rows, drop);
+    }
+    MakeIterator(d, rows);
+    EXPECT_TRUE(Do("it/init").ok());
+    std::vector<std::string> all;
+    for (int i = 0; i < 20; ++i) {
+      auto got = Get({"it/next"});
+      if (errors::IsOutOfRange(got.status())) break;
+      if (!got.ok()) {
+        all.emplace_back(ErrorCodeName(got.status().code()));
+        continue;
+      }
+      const Tensor& t = (*got)[0];
+      std::string text = std::to_string(t.dim(0)) + "x" + std::to_string(t.dim(1)) + ":";
+      for (int64_t k = 0; k < t.num_elements(); k += 4999) text += " " + std::to_string(t.data<int64_t>()[k]);
+      all.push_back(text);
+    }
+    return all;
+  };
+  for (const bool drop : {false, true}) {
+    const auto expected = read(false, drop);
+    EXPECT_EQ(read(true, drop), expected);
+    EXPECT_EQ(expected.size(), drop ? 8u : 9u) << testing::PrintToString(expected);
+    EXPECT_THAT(expected[0], HasSubstr("4x5000: -1000 -1000 -1125"));
+  }
+}
+
 // A file of Examples with their number; those in `broken` are no Examples. Every seventh is long.
 std::string ExampleFile(const std::string& path, int n, const std::vector<int>& broken = {}) {
   const auto file = *Env::Posix().NewWritableFile(path);

@@ -75,6 +75,7 @@ class ParallelMapDataset final : public UnaryDataset {
 
     bool MayWait(int64_t n) const override {
       SoonLock lock(mu_);
+      // It computes and, as in stages without threads, waits for files at most.
       if (ConsumerHelps()) return false;
       int64_t ready = 0;
       for (const auto& slot : slots_) {
