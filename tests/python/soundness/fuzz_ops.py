@@ -404,7 +404,9 @@ def main() -> None:
         supervise(options)
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    # AddressSanitizer reserves terabytes of address space; its option max_allocation_size_mb is the limit there.
+    if "libasan" not in os.environ.get("LD_PRELOAD", ""):
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     np.seterr(all="ignore")
     fuzzer = Fuzzer(options.seed, options.child)
     fuzzer.tf.logging.set_verbosity(fuzzer.tf.logging.FATAL)
