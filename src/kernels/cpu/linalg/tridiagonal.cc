@@ -7,6 +7,15 @@
 namespace millrace {
 namespace {
 
+// Calls fn with the type of the elements.
+template <typename Fn>
+Status VisitElement(DataType dtype, Fn fn) {
+  if (dtype == DataType::kFloat) return fn.template operator()<float>();
+  if (dtype == DataType::kDouble) return fn.template operator()<double>();
+  if (dtype == DataType::kComplex64) return fn.template operator()<complex64>();
+  return fn.template operator()<complex128>();
+}
+
 // Inputs: the diagonals above, on and below the main one, each [..., 1, n], and the right-hand side. The last
 // element of the first and the first of the last do not count.
 class TridiagonalMatMulKernel final : public OpKernel {
@@ -25,30 +34,35 @@ class TridiagonalMatMulKernel final : public OpKernel {
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, rhs.shape()));
     if (out->num_elements() == 0) return Status();
-    return VisitScalar(rhs.dtype(), [&]<typename S>() {
+    return VisitElement(rhs.dtype(), [&]<typename T>() {
+      const T* diagonals[] = {context.input(0).data<T>(), context.input(1).data<T>(),
+                              context.input(2).data<T>()};
       return ForBatch(context, rhs.num_elements() / (n * k), static_cast<double>(5 * n * k), [&](int64_t b) {
-        std::vector<S> above(static_cast<size_t>(n)), on(above), below(above);
-        LoadAs(context.input(0), b * n, n, above.data());
-        LoadAs(context.input(1), b * n, n, on.data());
-        LoadAs(context.input(2), b * n, n, below.data());
-        std::vector<S> x(static_cast<size_t>(n * k)), y(x);
-        LoadAs(rhs, b * n * k, n * k, x.data());
-        RunLoop([=, up = above.data(), at = on.data(), down = below.data(), from = x.data(), to = y.data()]()
-                    MR_INLINE_LAMBDA {
-                      for (int64_t i = 0; i < n; ++i) {
-                        const S *const row = from + i * k, *const last = row - k, *const next = row + k;
-                        S* const sums = to + i * k;
-                        for (int64_t j = 0; j < k; ++j) {
-                          S sum = at[i] * row[j];
-                          if (i > 0) sum += down[i] * last[j];
-                          if (i + 1 < n) sum += up[i] * next[j];
-                          sums[j] = sum;
-                        }
-                      }
-                    });
-        StoreAs(y.data(), b * n * k, n * k, out);
+        Product(diagonals[0] + b * n, diagonals[1] + b * n, diagonals[2] + b * n, rhs.data<T>() + b * n * k,
+                n, k, out->data<T>() + b * n * k);
         return Status();
       });
+    });
+  }
+
+ private:
+  template <typename T>
+  static void Product(const T* above, const T* on, const T* below, const T* x, int64_t n, int64_t k, T* y) {
+    RunLoop([=]() MR_INLINE_LAMBDA {
+      for (int64_t i = 0; i < n; ++i) {
+        const T *const row = x + i * k, *const last = row - k, *const next = row + k;
+        T* const __restrict sums = y + i * k;
+        const T at = on[i], down = i > 0 ? below[i] : T(0), up = i + 1 < n ? above[i] : T(0);
+        if (i > 0 && i + 1 < n) {
+          for (int64_t j = 0; j < k; ++j) sums[j] = at * row[j] + down * last[j] + up * next[j];
+        } else if (i > 0) {
+          for (int64_t j = 0; j < k; ++j) sums[j] = at * row[j] + down * last[j];
+        } else if (n > 1) {
+          for (int64_t j = 0; j < k; ++j) sums[j] = at * row[j] + up * next[j];
+        } else {
+          for (int64_t j = 0; j < k; ++j) sums[j] = at * row[j];
+        }
+      }
     });
   }
 };
@@ -70,76 +84,97 @@ class TridiagonalSolveKernel final : public OpKernel {
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, rhs.shape()));
     if (out->num_elements() == 0) return Status();
-    return VisitScalar(rhs.dtype(), [&]<typename S>() {
-      return ForBatch(context, rhs.num_elements() / (n * k), static_cast<double>(20 * n * k),
+    return VisitElement(rhs.dtype(), [&]<typename T>() {
+      return ForBatch(context, rhs.num_elements() / (n * k), static_cast<double>(20 * n + 5 * n * k),
                       [&](int64_t b) -> Status {
-                        System<S> system(n, k);
-                        LoadAs(diagonals, 3 * b * n, n, system.above.data());
-                        LoadAs(diagonals, (3 * b + 1) * n, n, system.on.data());
-                        LoadAs(diagonals, (3 * b + 2) * n, n, system.below.data());
-                        LoadAs(rhs, b * n * k, n * k, system.x.data());
-                        MR_RETURN_IF_ERROR(Solve(&system));
-                        StoreAs(system.x.data(), b * n * k, n * k, out);
+                        Factors<ScalarOf<T>> factors(n);
+                        LoadAs(diagonals, 3 * b * n, n, factors.above.data());
+                        LoadAs(diagonals, (3 * b + 1) * n, n, factors.on.data());
+                        LoadAs(diagonals, (3 * b + 2) * n, n, factors.below.data());
+                        MR_RETURN_IF_ERROR(Factorize(&factors));
+                        Eliminate(factors, rhs.data<T>() + b * n * k, k, out->data<T>() + b * n * k);
                         return Status();
                       });
     });
   }
 
  private:
+  template <typename T>
+  using ScalarOf = std::conditional_t<kIsComplex<T>, std::complex<double>, double>;
+
+  // The matrix as the product of two with a diagonal or two beside the main one.
   template <typename S>
-  struct System {
-    System(int64_t rows, int64_t columns)
-        : n(rows),
-          k(columns),
-          above(static_cast<size_t>(n)),
-          on(above),
-          below(above),
-          second(above),
-          x(static_cast<size_t>(n * k)) {}
-    S& at(int64_t row, int64_t column) { return x[static_cast<size_t>(row * k + column)]; }
-    int64_t n, k;
-    std::vector<S> above, on, below;
-    std::vector<S> second;  // the diagonal above `above`, which exchanged rows fill
-    std::vector<S> x;
+  struct Factors {
+    explicit Factors(int64_t rows)
+        : above(static_cast<size_t>(rows)), on(above), below(above), second(above) {}
+    std::vector<S> above, on;
+    std::vector<S> below;           // then: what of a row is taken from the next one
+    std::vector<S> second;          // the diagonal above `above`, which exchanged rows fill
+    std::vector<size_t> exchanged;  // rows that came behind the next one, in order
   };
 
   // Gaussian elimination, with the larger of two rows first when pivoting is on.
   template <typename S>
-  Status Solve(System<S>* s) const {
-    if (s->n == 1 && s->on[0] == S(0))
+  Status Factorize(Factors<S>* f) const {
+    const size_t n = f->on.size();
+    if (n == 1 && f->on[0] == S(0))
       return errors::InvalidArgument("The matrix is not invertible: it is a scalar with value zero.");
-    for (int64_t row = 0; row + 1 < s->n; ++row) {
-      const auto i = static_cast<size_t>(row);
-      S below = s->below[i + 1];
-      if (pivots_ && std::abs(s->on[i]) < std::abs(below)) {
-        std::swap(s->on[i], below);
-        std::swap(s->above[i], s->on[i + 1]);
-        if (row + 2 < s->n) std::swap(s->second[i], s->above[i + 1]);
-        for (int64_t j = 0; j < s->k; ++j) std::swap(s->at(row, j), s->at(row + 1, j));
+    for (size_t i = 0; i + 1 < n; ++i) {
+      S& below = f->below[i + 1];
+      if (pivots_ && std::abs(f->on[i]) < std::abs(below)) {
+        std::swap(f->on[i], below);
+        std::swap(f->above[i], f->on[i + 1]);
+        if (i + 2 < n) std::swap(f->second[i], f->above[i + 1]);
+        f->exchanged.push_back(i);
       }
-      if (s->on[i] == S(0)) return Failed();
-      const S factor = below / s->on[i];
-      s->on[i + 1] -= factor * s->above[i];
-      if (row + 2 < s->n) s->above[i + 1] -= factor * s->second[i];
-      RunLoop([factor, k = s->k, from = &s->at(row, 0), to = &s->at(row + 1, 0)]() MR_INLINE_LAMBDA {
-        for (int64_t j = 0; j < k; ++j) to[j] -= factor * from[j];
-      });
+      if (f->on[i] == S(0)) return Failed();
+      below /= f->on[i];
+      f->on[i + 1] -= below * f->above[i];
+      if (i + 2 < n) f->above[i + 1] -= below * f->second[i];
     }
-    if (s->on.back() == S(0)) return Failed();
-    for (int64_t row = s->n; row-- > 0;) {
-      const auto i = static_cast<size_t>(row);
-      RunLoop([row, n = s->n, k = s->k, to = &s->at(row, 0), on = s->on[i], above = s->above[i],
-               second = s->second[i]]() MR_INLINE_LAMBDA {
-        const S *const next = to + k, *const after = next + k;
-        for (int64_t j = 0; j < k; ++j) {
-          S value = to[j];
-          if (row + 1 < n) value -= above * next[j];
-          if (row + 2 < n) value -= second * after[j];
-          to[j] = value / on;
+    return f->on.back() == S(0) ? Failed() : Status();
+  }
+
+  // x, [n, k], from the right-hand side, forwards and back. The elements have their own type, as sums of few
+  // products need no other.
+  template <typename S, typename T>
+  static void Eliminate(const Factors<S>& f, const T* rhs, int64_t k, T* x) {
+    const auto n = static_cast<int64_t>(f.on.size());
+    RunLoop([=, &f]() MR_INLINE_LAMBDA {
+      const size_t* exchanged = f.exchanged.data();
+      const size_t* const none = exchanged + f.exchanged.size();
+      for (int64_t j = 0; j < k; ++j) x[j] = rhs[j];
+      for (int64_t i = 0; i + 1 < n; ++i) {
+        T* const __restrict row = x + i * k, * const __restrict next = row + k;
+        const T* const __restrict from = rhs + (i + 1) * k;
+        const T factor = static_cast<T>(f.below[static_cast<size_t>(i + 1)]);
+        if (exchanged != none && *exchanged == static_cast<size_t>(i)) {
+          ++exchanged;
+          for (int64_t j = 0; j < k; ++j) {
+            const T value = row[j];
+            row[j] = from[j];
+            next[j] = value - factor * from[j];
+          }
+        } else {
+          for (int64_t j = 0; j < k; ++j) next[j] = from[j] - factor * row[j];
         }
-      });
-    }
-    return Status();
+      }
+      const bool three = !f.exchanged.empty();
+      for (int64_t i = n; i-- > 0;) {
+        const auto at = static_cast<size_t>(i);
+        T* const __restrict row = x + i * k;
+        const T *const next = row + k, *const after = next + k;
+        const T on = static_cast<T>(f.on[at]), above = static_cast<T>(f.above[at]);
+        const T second = static_cast<T>(f.second[at]);
+        if (three && i + 2 < n) {
+          for (int64_t j = 0; j < k; ++j) row[j] = (row[j] - above * next[j] - second * after[j]) / on;
+        } else if (i + 1 < n) {
+          for (int64_t j = 0; j < k; ++j) row[j] = (row[j] - above * next[j]) / on;
+        } else {
+          for (int64_t j = 0; j < k; ++j) row[j] /= on;
+        }
+      }
+    });
   }
   Status Failed() const {
     if (pivots_) return errors::InvalidArgument("The matrix is not invertible.");
