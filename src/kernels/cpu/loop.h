@@ -25,11 +25,13 @@ namespace loop_internal {
 #endif
 template <typename Fn>
 __attribute__((target("avx2"), flatten, noinline)) void RunAvx2(const Fn& fn) {
-  fn();
+  const Fn local = fn;  // which no store of a byte can change
+  local();
 }
 template <typename Fn>
 __attribute__((target(MR_AVX512), flatten, noinline)) void RunAvx512(const Fn& fn) {
-  fn();
+  const Fn local = fn;  // which no store of a byte can change
+  local();
 }
 #undef MR_AVX512
 #endif

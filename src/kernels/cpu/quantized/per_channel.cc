@@ -39,14 +39,13 @@ class RangeKernel final : public OpKernel {
     const auto depth = static_cast<int64_t>(ranges.size());
     std::vector<uint32_t> largest(ranges.size());
     uint32_t signs = 0;
-    RunLoop([&, rows = depth == 0 ? 0 : in.num_elements() / depth]() MR_INLINE_LAMBDA {
-      const int32_t* row = Data<int32_t>(in);
-      uint32_t* most = largest.data();
+    RunLoop([=, &signs, row = Data<int32_t>(in), most = largest.data(),
+             rows = depth == 0 ? 0 : in.num_elements() / depth]() MR_INLINE_LAMBDA {
       uint32_t all = 0;
-      for (int64_t r = 0; r < rows; ++r, row += depth) {
+      for (int64_t i = 0, r = 0; r < rows; ++r, i += depth) {
         for (int64_t c = 0; c < depth; ++c) {
-          const auto bits = static_cast<uint32_t>(row[c]);
-          const uint32_t size = row[c] < 0 ? 0 - bits : bits;
+          const auto bits = static_cast<uint32_t>(row[i + c]);
+          const uint32_t size = row[i + c] < 0 ? 0 - bits : bits;
           most[c] = size > most[c] ? size : most[c];
           all |= bits;
         }
@@ -84,13 +83,15 @@ class RequantizePerChannelKernel final : public OpKernel {
     }
     const auto depth = static_cast<int64_t>(ranges.size());
     context.ParallelFor(depth == 0 ? 0 : in.num_elements() / depth, depth, [&](int64_t begin, int64_t end) {
-      RunLoop([&, factors = scale.data()]() MR_INLINE_LAMBDA {
-        const int32_t* from = Data<int32_t>(in) + begin * depth;
-        Out* to = Data<Out>(out) + begin * depth;
-        for (int64_t r = begin; r < end; ++r, from += depth, to += depth) {
-          for (int64_t c = 0; c < depth; ++c) to[c] = quantized::Saturated<Out>(from[c] * factors[c]);
-        }
-      });
+      RunLoop([=, first = Data<int32_t>(in), result = Data<Out>(out), factors = scale.data()]()
+                  MR_INLINE_LAMBDA {
+                    for (int64_t r = begin; r < end; ++r) {
+                      const int32_t* const from = first + r * depth;
+                      Out* const to = result + r * depth;
+                      for (int64_t c = 0; c < depth; ++c)
+                        to[c] = quantized::Saturated<Out>(from[c] * factors[c]);
+                    }
+                  });
     });
     quantized::PutRange(context, wanted);
     return Status();
