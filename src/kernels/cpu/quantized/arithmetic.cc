@@ -46,18 +46,20 @@ class MatMulKernel final : public OpKernel {
     }
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(Dims{m, n}));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
-    const auto left = Centred(a, quantized::ToSteps<uint8_t>(0, a_range), transpose_a_);
-    const auto right = Centred(b, quantized::ToSteps<uint8_t>(0, b_range), transpose_b_);
     if (out->num_elements() > 0) {
       const int64_t zero = quantized::ToSteps<uint8_t>(0, a_range);
-      const quantized::RightFactor factor(right, k, n, quantized::LargestFrom<uint8_t>(zero));
-      const std::vector<float> floats(factor.exact() > 0 ? left.begin() : left.end(), left.end());
-      const int64_t whole[] = {0};
+      const quantized::RightFactor factor(Centred(b, quantized::ToSteps<uint8_t>(0, b_range), transpose_b_),
+                                          k, n, quantized::LargestFrom<uint8_t>(zero));
+      const bool in_parts = factor.exact() > 0 && !transpose_a_;
+      const auto left = in_parts ? std::vector<int32_t>() : Centred(a, zero, transpose_a_);
       context.ParallelFor(m, 1 + k * n / 32, [&](int64_t begin, int64_t end) {
-        const quantized::Rows rows{.rows = end - begin, .step = k, .length = k, .runs = whole};
         int32_t* to = Data<int32_t>(out) + begin * n;
+        if (in_parts) return RowParts(Data<uint8_t>(a) + begin * k, zero, end - begin, k, factor, to);
+        const int64_t whole[] = {0};
+        const quantized::Rows rows{.rows = end - begin, .step = k, .length = k, .runs = whole};
         if (factor.exact() > 0) {
-          quantized::Products(floats.data() + begin * k, rows, factor, to);
+          const std::vector<float> floats(left.begin() + begin * k, left.begin() + end * k);
+          quantized::Products(floats.data(), rows, factor, to);
         } else {
           quantized::Products(left.data() + begin * k, rows, factor, to);
         }
@@ -68,6 +70,20 @@ class MatMulKernel final : public OpKernel {
   }
 
  private:
+  // As many rows at a time as stay in the cache as floats.
+  static void RowParts(const uint8_t* a, int64_t zero, int64_t m, int64_t k,
+                       const quantized::RightFactor& factor, int32_t* out) {
+    const int64_t most = std::clamp<int64_t>(4096 / std::max<int64_t>(k, 1), 8, 64), whole[] = {0};
+    std::vector<float> part(static_cast<size_t>(std::min(most, m) * k));
+    for (int64_t r = 0; r < m; r += most, a += most * k, out += most * factor.columns()) {
+      const int64_t count = std::min(most, m - r);
+      MapLoop(a, part.data(), count * k, [offset = static_cast<uint32_t>(zero)](uint8_t x) MR_INLINE_LAMBDA {
+        return static_cast<float>(static_cast<int32_t>(x - offset));
+      });
+      quantized::Products(part.data(), {.rows = count, .step = k, .length = k, .runs = whole}, factor, out);
+    }
+  }
+
   const bool transpose_a_, transpose_b_;
 };
 
@@ -112,13 +128,14 @@ class BiasAddKernel final : public OpKernel {
     std::vector<int32_t> biases(static_cast<size_t>(depth));
     for (size_t c = 0; c < biases.size(); ++c) biases[c] = of_bias.At(Data<T>(bias)[c]);
     context.ParallelFor(depth == 0 ? 0 : in.num_elements() / depth, depth, [&](int64_t begin, int64_t end) {
-      RunLoop([&, add = biases.data()]() MR_INLINE_LAMBDA {
-        const T* from = Data<T>(in) + begin * depth;
-        int32_t* to = Data<int32_t>(out) + begin * depth;
-        for (int64_t r = begin; r < end; ++r, from += depth, to += depth) {
-          for (int64_t c = 0; c < depth; ++c) to[c] = Plus(of_in.At(from[c]), add[c]);
-        }
-      });
+      RunLoop([=, &of_in, add = biases.data(), first = Data<T>(in), sums = Data<int32_t>(out)]()
+                  MR_INLINE_LAMBDA {
+                    const T* from = first + begin * depth;
+                    int32_t* to = sums + begin * depth;
+                    for (int64_t r = begin; r < end; ++r, from += depth, to += depth) {
+                      for (int64_t c = 0; c < depth; ++c) to[c] = Plus(of_in.At(from[c]), add[c]);
+                    }
+                  });
     });
     quantized::PutRange(context, out_range);
     return Status();

@@ -304,24 +304,42 @@ class FusedMatMulKernel final : public OpKernel {
     }
     MR_RETURN_IF_ERROR((ReadFinish<uint8_t, Out>(context, form_, a_range, {b_range}, steps, shape, &finish)));
     if (out->num_elements() == 0) return Status();
-    std::vector<int32_t> weights(static_cast<size_t>(k * n));
-    for (int64_t i = 0; i < k * n; ++i) weights[static_cast<size_t>(i)] = WeightAt(b, i / n, i % n);
+    std::vector<int32_t> weights;
+    weights.reserve(static_cast<size_t>(k * n));
+    for (int64_t i = 0; i < k; ++i) {
+      for (int64_t j = 0; j < n; ++j) weights.push_back(WeightAt(b, i, j));
+    }
     const quantized::RightFactor right(weights, k, n, quantized::LargestFrom<uint8_t>(0));
-    std::vector<float> left(static_cast<size_t>(m * k));
-    for (int64_t i = 0; i < m * k; ++i)
-      left[static_cast<size_t>(i)] = Data<uint8_t>(a)[transpose_a_ ? i % k * m + i / k : i];
-    const int64_t whole[] = {0};
+    // As many rows at a time as stay in the cache.
+    const int64_t most = std::clamp<int64_t>(4096 / std::max<int64_t>(k, 1), 8, 64), whole[] = {0};
     context.ParallelFor(m, 1 + k * n / 32, [&](int64_t begin, int64_t end) {
-      std::vector<int32_t> sums(static_cast<size_t>((end - begin) * n));
-      quantized::Products(left.data() + begin * k,
-                          {.rows = end - begin, .step = k, .length = k, .runs = whole}, right, sums.data());
-      for (int64_t i = begin; i < end; ++i)
-        finish.Row(sums.data() + (i - begin) * n, i * n, n, Data<Out>(out) + i * n);
+      const int64_t rows = std::min(most, end - begin);
+      std::vector<float> left(static_cast<size_t>(rows * k));
+      std::vector<int32_t> sums(static_cast<size_t>(rows * n));
+      for (; begin < end; begin += most) {
+        const int64_t count = std::min(most, end - begin);
+        LoadRows(a, begin, count, k, left.data());
+        quantized::Products(left.data(), {.rows = count, .step = k, .length = k, .runs = whole}, right,
+                            sums.data());
+        for (int64_t i = 0; i < count; ++i)
+          finish.Row(sums.data() + i * n, (begin + i) * n, n, Data<Out>(out) + (begin + i) * n);
+      }
     });
     return Status();
   }
 
  private:
+  void LoadRows(const Tensor& a, int64_t begin, int64_t count, int64_t k, float* to) const {
+    const auto* const from = Data<uint8_t>(a);
+    if (!transpose_a_) {
+      MapLoop(from + begin * k, to, count * k,
+              [](uint8_t x) MR_INLINE_LAMBDA { return static_cast<float>(x); });
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t j = 0; j < k; ++j) to[i * k + j] = from[j * a.dim(1) + begin + i];
+    }
+  }
   int32_t WeightAt(const Tensor& b, int64_t i, int64_t j) const {
     return Data<int8_t>(b)[transpose_b_ ? j * b.dim(1) + i : i * b.dim(1) + j];
   }

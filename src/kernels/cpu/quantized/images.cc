@@ -126,10 +126,10 @@ class QuantizedPoolKernel final : public OpKernel {
           static_cast<uint32_t>(std::max<int64_t>(1, (ys.end - ys.begin) * (xs.end - xs.begin)));
       uint8_t* to = Data<uint8_t>(out) + (r * columns.size + x) * depth;
       std::ranges::fill(*sums, 0u);
-      RunLoop([&, mean = mean_, held = sums->data()]() MR_INLINE_LAMBDA {
+      RunLoop([=, mean = mean_, held = sums->data(),
+               image = Data<uint8_t>(in) + r / rows.size * height * width * depth]() MR_INLINE_LAMBDA {
         for (int64_t y = ys.begin; y < ys.end; ++y) {
-          const uint8_t* pixel =
-              Data<uint8_t>(in) + ((r / rows.size * height + y) * width + xs.begin) * depth;
+          const uint8_t* pixel = image + (y * width + xs.begin) * depth;
           for (int64_t k = xs.begin; k < xs.end; ++k, pixel += depth) {
             if (mean) {
               for (int64_t c = 0; c < depth; ++c) held[c] += pixel[c];
@@ -235,56 +235,101 @@ class QuantizedInstanceNormKernel final : public OpKernel {
                                      " >= ", range.max);
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
-    MR_ASSIGN_OR_RETURN(Tensor normalized, context.AllocateTemp(DataType::kFloat, in.shape()));
     Range used = given_;
+    const auto channels = static_cast<size_t>(in.dim(0) * in.dim(3));
+    std::vector<double> means(channels), factors(channels);
     if (in.num_elements() > 0) {
-      Normalize(in, range, normalized.data<float>());
-      if (!range_given_) {
-        const auto [low, high] =
-            std::minmax_element(normalized.data<float>(), normalized.data<float>() + in.num_elements());
-        used = {*low, std::max(*high, *low + separation_)};
-      }
+      const Range found = Measure(in, range, means.data(), factors.data());
+      if (!range_given_) used = {found.min, std::max(found.max, found.min + separation_)};
     }
-    const float steps = 255.0f / (used.max - used.min);
-    const float least = used.min;
-    MapLoop(normalized.data<float>(), Data<uint8_t>(out), in.num_elements(), [=](float x) MR_INLINE_LAMBDA {
-      const float value = std::round((x - least) * steps);
-      const float above = value > 0.0f ? value : 0.0f;  // also for NaN
-      return static_cast<uint8_t>(static_cast<int32_t>(above < 255.0f ? above : 255.0f));
-    });
+    const int64_t depth = in.dim(3), pixels = in.dim(1) * in.dim(2);
+    for (int64_t image = 0; image < in.dim(0); ++image) {
+      RunLoop([=, from = Data<uint8_t>(in) + image * pixels * depth, mean = means.data() + image * depth,
+               factor = factors.data() + image * depth, to = Data<uint8_t>(out) + image * pixels * depth,
+               steps = 255.0f / (used.max - used.min), least = used.min]() MR_INLINE_LAMBDA {
+        for (int64_t i = 0; i < pixels * depth; i += depth) {
+          const uint8_t* const x = from + i;
+          uint8_t* const y = to + i;
+          for (int64_t c = 0; c < depth; ++c) {
+            const auto normalized = static_cast<float>((x[c] - mean[c]) * factor[c]);
+            const float value = std::round((normalized - least) * steps);
+            const float above = value > 0.0f ? value : 0.0f;  // also for NaN
+            y[c] = static_cast<uint8_t>(static_cast<int32_t>(above < 255.0f ? above : 255.0f));
+          }
+        }
+      });
+    }
     quantized::PutRange(context, used);
     return Status();
   }
 
  private:
-  // Each channel of each image by its own mean and variance.
-  void Normalize(const Tensor& in, Range range, float* out) const {
+  // Of each channel of each image the mean and one over the deviation, in steps; and the range of what they
+  // make of the image.
+  Range Measure(const Tensor& in, Range range, double* means, double* factors) const {
     const int64_t depth = in.dim(3), pixels = in.dim(1) * in.dim(2);
     const double step = static_cast<double>(range.max - range.min) / 255;
     const auto count = static_cast<double>(pixels), epsilon = static_cast<double>(epsilon_);
-    std::vector<double> means(static_cast<size_t>(depth)), factors(means);
-    for (int64_t image = 0; image < in.dim(0); ++image) {
-      const uint8_t* from = Data<uint8_t>(in) + image * pixels * depth;
-      RunLoop([&, to = out + image * pixels * depth, mean = means.data(), factor = factors.data()]()
-                  MR_INLINE_LAMBDA {
-                    for (int64_t c = 0; c < depth; ++c) mean[c] = factor[c] = 0;
-                    for (int64_t i = 0; i < pixels; ++i) {
-                      for (int64_t c = 0; c < depth; ++c) mean[c] += from[i * depth + c];
-                    }
-                    for (int64_t c = 0; c < depth; ++c) mean[c] /= count;
-                    for (int64_t i = 0; i < pixels; ++i) {
-                      for (int64_t c = 0; c < depth; ++c)
-                        factor[c] += (from[i * depth + c] - mean[c]) * (from[i * depth + c] - mean[c]);
-                    }
-                    for (int64_t c = 0; c < depth; ++c)
-                      factor[c] = step / std::sqrt(factor[c] / count * step * step + epsilon);
-                    for (int64_t i = 0; i < pixels; ++i) {
-                      for (int64_t c = 0; c < depth; ++c)
-                        to[i * depth + c] = static_cast<float>((from[i * depth + c] - mean[c]) * factor[c]);
-                    }
-                  });
+    std::vector<uint32_t> sums(static_cast<size_t>(2 * depth));
+    std::vector<uint8_t> ends(sums.size());
+    Range found{std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
+    for (int64_t image = 0; image < in.dim(0); ++image, means += depth, factors += depth) {
+      RunLoop([=, from = Data<uint8_t>(in) + image * pixels * depth, sums = sums.data(), ends = ends.data()]()
+                  MR_INLINE_LAMBDA { Moments(from, pixels, depth, sums, ends, means, factors); });
+      for (int64_t c = 0; c < depth; ++c) {
+        factors[c] = step / std::sqrt(factors[c] / count * step * step + epsilon);
+        const auto at = [&](size_t end) {
+          return static_cast<float>((ends[end + static_cast<size_t>(c)] - means[c]) * factors[c]);
+        };
+        found = {std::min(found.min, at(0)), std::max(found.max, at(static_cast<size_t>(depth)))};
+      }
+    }
+    return found;
+  }
+
+  // The mean of each channel, the sum of squared distances from it, and the least and largest values. Sums of
+  // 2^16 bytes, and of 2^16 squares of bytes, fit into 32 bits.
+  static MR_INLINE_LAMBDA void Moments(const uint8_t* from, int64_t pixels, int64_t depth, uint32_t* sums,
+                                       uint8_t* ends, double* mean, double* squares) {
+    uint32_t *const first = sums, *const second = sums + depth;
+    uint8_t *const least = ends, *const most = ends + depth;
+    for (int64_t c = 0; c < depth; ++c) {
+      mean[c] = squares[c] = 0;
+      least[c] = 255;
+      most[c] = 0;
+    }
+    for (int64_t i = 0; i < pixels * depth; i += depth) {
+      for (int64_t c = 0; c < depth; ++c) {
+        least[c] = from[i + c] < least[c] ? from[i + c] : least[c];
+        most[c] = from[i + c] > most[c] ? from[i + c] : most[c];
+      }
+    }
+    for (int64_t begin = 0; begin < pixels; begin += kPart) {
+      const int64_t end = std::min(pixels, begin + kPart);
+      for (int64_t c = 0; c < 2 * depth; ++c) sums[c] = 0;
+      for (int64_t i = begin * depth; i < end * depth; i += depth) {
+        for (int64_t c = 0; c < depth; ++c) {
+          const uint32_t x = from[i + c];
+          first[c] += x;
+          second[c] += x * x;
+        }
+      }
+      for (int64_t c = 0; c < depth; ++c) {
+        mean[c] += first[c];
+        squares[c] += second[c];
+      }
+    }
+    // The sums are integers below 2^53, and exact; what is left of the difference is small where all values
+    // are alike, and not negative.
+    const auto count = static_cast<double>(pixels);
+    for (int64_t c = 0; c < depth; ++c) {
+      const double sum = mean[c];
+      mean[c] = sum / count;
+      const double left = squares[c] - sum * mean[c];
+      squares[c] = left > 0.0 ? left : 0.0;
     }
   }
+  static constexpr int64_t kPart = int64_t{1} << 16;
 
   const bool range_given_;
   const Range given_;
