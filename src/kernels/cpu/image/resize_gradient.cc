@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/image/scaling.h"
+#include "kernels/cpu/loop.h"
 
 namespace millrace {
 namespace {
@@ -40,12 +41,15 @@ template <typename Fn>
 void ForImages(const KernelContext& context, const ResizeSizes& s, Fn fn) {
   const int64_t samples = s.out_h * s.out_w * s.channels;
   context.ParallelFor(s.batch, samples * kCostPerSampleNs, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) fn(b * samples, b * s.in_h * s.in_w * s.channels);
+    for (int64_t b = begin; b < end; ++b) {
+      RunLoop([&fn, from = b * samples, to = b * s.in_h * s.in_w * s.channels]()
+                  MR_INLINE_LAMBDA { fn(from, to); });
+    }
   });
 }
 
 template <typename T>
-void AddScaled(const float* from, int64_t n, float a, float b, T* to) {
+void AddScaled(const float* __restrict from, int64_t n, float a, float b, T* __restrict to) {
   for (int64_t i = 0; i < n; ++i) to[i] += static_cast<T>(from[i]) * static_cast<T>(a) * static_cast<T>(b);
 }
 
@@ -80,7 +84,7 @@ struct Bilinear {
                   T* sums) {
     const auto ys = image::LinearTaps(s.in_h, s.out_h, alignment);
     const auto xs = image::LinearTaps(s.in_w, s.out_w, alignment);
-    ForImages(context, s, [&](int64_t from, int64_t to) {
+    ForImages(context, s, [&](int64_t from, int64_t to) MR_INLINE_LAMBDA {
       const float* dy = grads + from;
       for (const auto& y : ys) {
         T* top = sums + to + y.lower * s.in_w * s.channels;
@@ -105,7 +109,7 @@ struct Bicubic {
                   T* sums) {
     const auto ys = image::CubicTaps(s.in_h, s.out_h, alignment);
     const auto xs = image::CubicTaps(s.in_w, s.out_w, alignment);
-    ForImages(context, s, [&](int64_t from, int64_t to) {
+    ForImages(context, s, [&](int64_t from, int64_t to) MR_INLINE_LAMBDA {
       const float* dy = grads + from;
       for (const auto& y : ys) {
         for (const auto& x : xs) {

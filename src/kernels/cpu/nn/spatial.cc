@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "kernels/cpu/loop.h"
@@ -150,6 +151,34 @@ void ForPlaces(const Windows& w, int64_t image, int64_t top, int64_t left, Fn fn
   }
 }
 
+// The part of a window that is inside of the image: its places by number, and where their pixels are.
+struct Inside {
+  int64_t rows = 0, columns = 0;  // places
+  int64_t place = 0;              // the number of the first
+  int64_t pixel = 0;              // the offset of the first one's pixel
+};
+Inside InsideOf(const Windows& w, int64_t image, int64_t top, int64_t left) {
+  const auto first = [](int64_t start, int64_t rate) { return start < 0 ? (rate - 1 - start) / rate : 0; };
+  const auto count = [](int64_t start, int64_t begin, int64_t rate, int64_t window, int64_t size) {
+    const int64_t at = start + begin * rate;
+    return at >= size ? 0 : std::max<int64_t>(0, std::min(window - begin, (size - at + rate - 1) / rate));
+  };
+  const int64_t i = first(top, w.rate_h), j = first(left, w.rate_w);
+  return {count(top, i, w.rate_h, w.window_h, w.in_h), count(left, j, w.rate_w, w.window_w, w.in_w),
+          i * w.window_w + j,
+          ((image * w.in_h + top + i * w.rate_h) * w.in_w + left + j * w.rate_w) * w.depth};
+}
+
+// Channels side by side, as one vector. One channel alone may be of any type.
+template <typename T, int kLanes>
+struct Lanes {
+  using Vector __attribute__((vector_size(kLanes * sizeof(T)))) = T;
+};
+template <typename T>
+struct Lanes<T, 1> {
+  using Vector = T;
+};
+
 // Grey dilation: the largest sum of pixel and filter in each window.
 class DilationKernel : public OpKernel {
  public:
@@ -172,6 +201,17 @@ class DilationKernel : public OpKernel {
     return MakeWindows(in.shape(), {filter.dim(0), filter.dim(1)}, rates_, strides_, padding_);
   }
 
+  // Calls fn(lanes, channel) for blocks of `lanes` channels, which are a constant.
+  template <typename T, typename Fn>
+  static void ForChannels(const Windows& w, Fn fn) {
+    int64_t c = 0;
+    if constexpr (std::is_floating_point_v<T>) {
+      for (; c + 16 <= w.depth; c += 16) fn(std::integral_constant<int, 16>(), c);
+      for (; c + 4 <= w.depth; c += 4) fn(std::integral_constant<int, 4>(), c);
+    }
+    for (; c < w.depth; ++c) fn(std::integral_constant<int, 1>(), c);
+  }
+
  private:
   const SpatialAttr strides_, rates_;
   const Padding padding_;
@@ -188,24 +228,52 @@ class DilationForwardKernel final : public DilationKernel {
     if (out->num_elements() == 0) return Status();
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
       context.ParallelFor(w.batch * w.rows.size, RowCost(w), [&](int64_t begin, int64_t end) {
-        ForWindows(w, begin, end, [&](int64_t at, int64_t image, int64_t top, int64_t left) {
-          // Place by place, so that channels side by side are compared one after the other.
-          T* const largest = out->data<T>() + at;
-          bool empty = true;
-          ForPlaces(w, image, top, left, [&](int64_t place, int64_t offset) {
-            const T* const x = in.data<T>() + offset;
-            const T* const f = filter.data<T>() + place * w.depth;
-            for (int64_t c = 0; c < w.depth; ++c) {
-              const T sum = Plus(x[c], f[c]);
-              largest[c] = empty || LessThan(largest[c], sum) ? sum : largest[c];
-            }
-            empty = false;
-          });
-          if (empty) std::fill_n(largest, w.depth, Lowest<T>());
-        });
+        Run(w, begin, end, in.data<T>(), filter.data<T>(), out->data<T>());
       });
       return Status();
     });
+  }
+
+ private:
+  template <typename T>
+  static void Run(const Windows& w, int64_t begin, int64_t end, const T* in, const T* filter, T* out) {
+    RunLoop([=, &w]() MR_INLINE_LAMBDA {
+      ForWindows(w, begin, end, [=, &w](int64_t at, int64_t image, int64_t top, int64_t left) {
+        const Inside inside = InsideOf(w, image, top, left);
+        T* const largest = out + at;
+        if (inside.rows * inside.columns == 0) {
+          for (int64_t c = 0; c < w.depth; ++c) largest[c] = Lowest<T>();
+          return;
+        }
+        ForChannels<T>(
+            w, [&](auto lanes, int64_t c) { Largest<lanes()>(w, inside, in + c, filter + c, largest + c); });
+      });
+    });
+  }
+
+  template <int kLanes, typename T>
+  static void Largest(const Windows& w, const Inside& inside, const T* in, const T* filter, T* out) {
+    using Vector = typename Lanes<T, kLanes>::Vector;
+    Vector largest = {};
+    bool first = true;
+    for (int64_t i = 0; i < inside.rows; ++i) {
+      const T* x = in + inside.pixel + i * w.rate_h * w.in_w * w.depth;
+      const T* f = filter + (inside.place + i * w.window_w) * w.depth;
+      for (int64_t j = 0; j < inside.columns; ++j, x += w.rate_w * w.depth, f += w.depth) {
+        if constexpr (kLanes == 1) {
+          const T sum = Plus(*x, *f);
+          if (first || LessThan(largest, sum)) largest = sum;
+        } else {
+          Vector sum, factor;
+          std::memcpy(&sum, x, sizeof(sum));
+          std::memcpy(&factor, f, sizeof(factor));
+          sum += factor;
+          largest = first ? sum : (largest < sum ? sum : largest);
+        }
+        first = false;
+      }
+    }
+    std::memcpy(out, &largest, sizeof(largest));
   }
 };
 
