@@ -87,9 +87,10 @@ def test_requantize(n: int) -> None:
     low, high = run(*R.RequantizationRange(input=q, input_min=-2.0, input_max=2.0))
     if n:
         np.testing.assert_allclose([low, high], [min(0, numbers.min()), numbers.max()], rtol=1e-5, atol=1e-6)
-    if n % 16 == 0 and n:
-        ends = np.linspace(1, 3, 16).astype(np.float32)
-        rows = x.reshape(-1, 16)
+    depth = 16 if n == 16 else 11
+    if n >= depth:
+        ends = np.linspace(1, 3, depth).astype(np.float32)
+        rows = x[: n // depth * depth].reshape(-1, depth)
         out = R.RequantizePerChannel(
             input=tf.constant(rows, dtype=tf.qint32),
             input_min=-ends,
@@ -152,7 +153,7 @@ def test_quantized_rows(rows: int, depth: int) -> None:
     np.testing.assert_allclose(both[:, :depth], x / 2, atol=0.51)
 
 
-@pytest.mark.parametrize("m,k,n", [(1, 1, 1), (8, 600, 16), (9, 37, 17), (3, 1300, 5), (0, 3, 2), (2, 0, 3)])
+@pytest.mark.parametrize("m,k,n", [(1, 1, 1), (8, 600, 16), (139, 37, 17), (3, 1300, 5), (0, 3, 2), (2, 0, 3)])
 @pytest.mark.parametrize("low", [-128.0, 0.0, 1e6])
 def test_quantized_products(m: int, k: int, n: int, low: float) -> None:
     """Sums of more terms than floats add exactly, and a range far from 0, whose factors are larger."""
@@ -171,6 +172,50 @@ def test_quantized_products(m: int, k: int, n: int, low: float) -> None:
         )
         want = (a.astype(np.int64) - zero) @ b.astype(np.int64)
         np.testing.assert_array_equal(run(out.out), want.astype(np.int32))
+
+
+@pytest.mark.parametrize("m,k,n", [(1, 1, 1), (70, 37, 17), (9, 1100, 4), (3, 2, 33)])
+@pytest.mark.parametrize("mode", ["SCALED", "MIN_FIRST"])
+def test_quantized_products_with_bias(m: int, k: int, n: int, mode: str) -> None:
+    a, b = codes(m, k), codes(k, n, seed=2).astype(np.int8)
+    a[0, 0], b[0, 0] = 255, 127
+    low = 0.0 if mode == "SCALED" else -51.0
+    bias = np.linspace(-2000, 2000, n).astype(np.float32)
+    for turned in (False, True):
+        out = R.QuantizedMatMulWithBias(
+            a=q8(a.T if turned else a),
+            b=tf.constant(b.T if turned else b, dtype=tf.qint8),
+            bias=bias,
+            min_a=low,
+            max_a=low + 255.0,
+            min_b=-127.0,
+            max_b=127.0,
+            transpose_a=turned,
+            transpose_b=turned,
+            input_quant_mode=mode,
+        )
+        want = (a.astype(np.float64) + low) @ b.astype(np.float64) + bias
+        np.testing.assert_allclose(run(out.out), want, atol=1.01)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 5, 3, 7), (2, 4, 4, 16), (1, 6, 7, 33), (1, 300, 250, 1)])
+def test_quantized_instance_norm(shape: Any) -> None:
+    x = codes(*shape)
+    x[0, :, :, 0] = 9 if shape[0] == 2 else x[0, :, :, 0]  # a channel without a deviation
+    numbers = x * (4.0 / 255) - 1
+    means, spread = numbers.mean((1, 2), keepdims=True), numbers.var((1, 2), keepdims=True)
+    want = (numbers - means) / np.sqrt(spread + 1e-5)
+    low, high = want.min(), max(want.max(), want.min() + 1e-3)
+    for given in (False, True):
+        y, y_min, y_max = run(
+            *R.QuantizedInstanceNorm(
+                x=q8(x), x_min=-1.0, x_max=3.0, output_range_given=given, given_y_min=-0.75, given_y_max=1.5
+            )
+        )
+        ends = (-0.75, 1.5) if given else (low, high)
+        np.testing.assert_allclose([y_min, y_max], ends, rtol=1e-5, atol=1e-6)
+        steps = (want - ends[0]) * 255 / (ends[1] - ends[0])
+        np.testing.assert_allclose(y, np.clip(steps, 0, 255), atol=0.501)
 
 
 @pytest.mark.parametrize(
@@ -232,25 +277,30 @@ def test_gradients_of_fake_quantization(n: int) -> None:
         np.testing.assert_array_equal(got[0], inside)
 
 
-@pytest.mark.parametrize("depth", [1, 3, 8, 17])
-def test_gradients_of_dilation(depth: int) -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.uint8])
+@pytest.mark.parametrize("depth,size", [(1, (3, 2)), (3, (3, 2)), (8, (2, 3)), (23, (3, 2)), (17, (9, 8))])
+def test_dilation_and_its_gradients(dtype: Any, depth: int, size: tuple[int, int]) -> None:
     """The gradient of a linear function of the output is the sum of weights at the first largest places."""
     random = np.random.RandomState(depth)
-    x = random.randint(0, 4, (2, 5, 6, depth)).astype(np.float32)  # with ties
-    f = random.randint(0, 2, (3, 2, depth)).astype(np.float32)
-    dy = random.randint(1, 9, x.shape).astype(np.float32)
+    x = random.randint(0, 4, (2, 5, 6, depth)).astype(dtype)  # with ties
+    f = random.randint(0, 2, (*size, depth)).astype(dtype)
+    dy = random.randint(1, 4, x.shape).astype(dtype)
     how: Any = {"strides": [1, 1, 1, 1], "rates": [1, 1, 2, 1], "padding": "SAME"}
-    dx, df = run(
+    dilated, dx, df = run(
+        R.Dilation2D(input=x, filter=f, **how),
         R.Dilation2DBackpropInput(input=x, filter=f, out_backprop=dy, **how),
         R.Dilation2DBackpropFilter(input=x, filter=f, out_backprop=dy, **how),
     )
-    want_x, want_f = np.zeros_like(x), np.zeros_like(f)
+    want, want_x, want_f = np.zeros_like(x), np.zeros_like(x), np.zeros_like(f)
+    top, left = (size[0] - 1) // 2, (size[1] - 1) * 2 // 2
     for b, y, c, d in np.ndindex(*x.shape):
-        places = [(y - 1 + i, c - 1 + 2 * j, i, j) for i in range(3) for j in range(2)]
+        places = [(y - top + i, c - left + 2 * j, i, j) for i in range(size[0]) for j in range(size[1])]
         places = [p for p in places if 0 <= p[0] < 5 and 0 <= p[1] < 6]
         best = max(places, key=lambda p: x[b, p[0], p[1], d] + f[p[2], p[3], d])
+        want[b, y, c, d] = x[b, best[0], best[1], d] + f[best[2], best[3], d]
         want_x[b, best[0], best[1], d] += dy[b, y, c, d]
         want_f[best[2], best[3], d] += dy[b, y, c, d]
+    np.testing.assert_array_equal(dilated, want)
     np.testing.assert_array_equal(dx, want_x)
     np.testing.assert_array_equal(df, want_f)
 
@@ -274,18 +324,23 @@ def test_sparse_times_dense(dtype: Any, columns: int) -> None:
         np.testing.assert_allclose(got[2], a.T @ b[:5], rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
 @pytest.mark.parametrize("n,k", [(1, 1), (2, 3), (5, 17), (33, 8)])
 def test_three_diagonals(dtype: Any, n: int, k: int) -> None:
     random = np.random.RandomState(n)
-    parts = (random.rand(3, n) + [[0], [3], [0]]).astype(dtype)
-    x = random.rand(n, k).astype(dtype)
-    matrix = np.diag(parts[1]) + np.diag(parts[0, :-1], 1) + np.diag(parts[2, 1:], -1)
-    product = R.TridiagonalMatMul(superdiag=parts[:1], maindiag=parts[1:2], subdiag=parts[2:], rhs=x)
-    np.testing.assert_allclose(run(product), matrix @ x, rtol=1e-5)
-    solved = run(*[R.TridiagonalSolve(diagonals=parts, rhs=x, partial_pivoting=p) for p in (False, True)])
-    for got in solved:
-        np.testing.assert_allclose(matrix @ got, x, rtol=1e-4, atol=1e-5)
+    tolerance = 1e-4 if dtype in (np.float32, np.complex64) else 1e-10
+    # The second matrix has its large elements beside the diagonal, so that rows are exchanged.
+    for main, beside in ((3, 0), (0, 3)):
+        parts = (random.rand(3, n) + [[beside], [main], [beside]]).astype(dtype)
+        if dtype in (np.complex64, np.complex128):
+            parts = parts * np.exp(1j * random.rand(3, n)).astype(dtype)
+        x = random.rand(n, k).astype(dtype)
+        matrix = np.diag(parts[1]) + np.diag(parts[0, :-1], 1) + np.diag(parts[2, 1:], -1)
+        product = R.TridiagonalMatMul(superdiag=parts[:1], maindiag=parts[1:2], subdiag=parts[2:], rhs=x)
+        np.testing.assert_allclose(run(product), matrix @ x, rtol=tolerance)
+        for pivoting in (True, False) if main == 3 else (True,):
+            solved = run(R.TridiagonalSolve(diagonals=parts, rhs=x, partial_pivoting=pivoting))
+            np.testing.assert_allclose(matrix @ solved, x, rtol=tolerance * 10, atol=tolerance)
 
 
 def digest() -> str:
