@@ -92,15 +92,19 @@ int64_t RowCost(const VolumeWindows& w) {
 // Calls fn(index of the output's pixel, {volume, depth, row, column}) for all pixels, rows in parallel,
 // unless the step is cancelled: each pixel may take as long as its window is large.
 template <typename Fn>
-Status ForPixels(const KernelContext& context, int64_t batch, const Sides& sides, int64_t cost, Fn fn) {
+Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sides& sides, int64_t cost,
+                 Fn fn) {
   const CancellationManager& step = context.cancellation();
-  context.ParallelFor(batch * sides[0] * sides[1], cost, [&](int64_t begin, int64_t end) {
-    RunLoop([&]() MR_INLINE_LAMBDA {
+  context.ParallelFor(w.batch * sides[0] * sides[1], cost, [&](int64_t begin, int64_t end) {
+    const auto rows = [&]() MR_INLINE_LAMBDA {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t y = r % sides[1], z = r / sides[1] % sides[0], n = r / sides[1] / sides[0];
         for (int64_t x = 0; x < sides[2] && !step.IsCancelled(); ++x) fn(r * sides[2] + x, n, z, y, x);
       }
-    });
+    };
+    // Fewer channels than the widest vector has lanes would go one by one.
+    if (w.channels < 16) return rows();
+    RunLoop(rows);
   });
   return step.IsCancelled() ? errors::Cancelled("The step was cancelled while volumes were pooled")
                             : Status();
@@ -142,7 +146,7 @@ class MaxPool3DKernel final : public VolumePoolKernel {
     MR_ASSIGN_OR_RETURN(const Tensor in, ToChannelsLast(context, context.input(0), channels_first_));
     return Produce(context, w.OutShape(), [&](Tensor* out) {
       return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-        return ForPixels(context, w.batch, w.out, RowCost(w),
+        return ForPixels(context, w, w.out, RowCost(w),
                          [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
                            T* to = out->data<T>() + pixel * w.channels;
                            std::fill_n(to, w.channels, LowestOf<T>());
@@ -160,7 +164,7 @@ class MaxPool3DKernel final : public VolumePoolKernel {
 StatusOr<Tensor> FindMaxima(KernelContext& context, const VolumeWindows& w, const Tensor& in) {
   MR_ASSIGN_OR_RETURN(Tensor maxima, context.AllocateTemp(DataType::kInt64, w.OutShape()));
   MR_RETURN_IF_ERROR(VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-    return ForPixels(context, w.batch, w.out, 2 * RowCost(w),
+    return ForPixels(context, w, w.out, 2 * RowCost(w),
                      [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
                        int64_t* best = maxima.data<int64_t>() + pixel * w.channels;
                        std::fill_n(best, w.channels, int64_t{-1});
@@ -216,7 +220,7 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
   template <typename T>
   static Status Spread(KernelContext& context, const VolumeWindows& w, const Tensor& maxima,
                        const Tensor& grad, Tensor* out) {
-    return ForPixels(context, w.batch, w.in, RowCost(w),
+    return ForPixels(context, w, w.in, RowCost(w),
                      [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
                        T* to = out->data<T>() + pixel * w.channels;
                        std::fill_n(to, w.channels, T(0));
@@ -250,7 +254,7 @@ class AvgPool3DKernel final : public VolumePoolKernel {
     return Produce(context, w.OutShape(), [&](Tensor* out) {
       return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
         using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-        return ForPixels(context, w.batch, w.out, RowCost(w),
+        return ForPixels(context, w, w.out, RowCost(w),
                          [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
                            static thread_local std::vector<Sum> sums;
                            sums.assign(static_cast<size_t>(w.channels), Sum(0));
@@ -285,7 +289,7 @@ class AvgPool3DGradKernel final : public VolumePoolKernel {
     return Produce(context, w.InShape(), [&](Tensor* out) {
       return VisitReal(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
         using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-        return ForPixels(context, w.batch, w.in, RowCost(w),
+        return ForPixels(context, w, w.in, RowCost(w),
                          [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
                            static thread_local std::vector<Sum> sums;
                            sums.assign(static_cast<size_t>(w.channels), Sum(0));
