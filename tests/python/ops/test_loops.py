@@ -153,7 +153,9 @@ def test_quantized_rows(rows: int, depth: int) -> None:
     np.testing.assert_allclose(both[:, :depth], x / 2, atol=0.51)
 
 
-@pytest.mark.parametrize("m,k,n", [(1, 1, 1), (8, 600, 16), (139, 37, 17), (3, 1300, 5), (0, 3, 2), (2, 0, 3)])
+@pytest.mark.parametrize(
+    "m,k,n", [(1, 1, 1), (8, 600, 16), (139, 37, 17), (3, 1300, 5), (0, 3, 2), (2, 0, 3)]
+)
 @pytest.mark.parametrize("low", [-128.0, 0.0, 1e6])
 def test_quantized_products(m: int, k: int, n: int, low: float) -> None:
     """Sums of more terms than floats add exactly, and a range far from 0, whose factors are larger."""
@@ -198,7 +200,9 @@ def test_quantized_products_with_bias(m: int, k: int, n: int, mode: str) -> None
         np.testing.assert_allclose(run(out.out), want, atol=1.01)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 5, 3, 7), (2, 4, 4, 16), (1, 6, 7, 33), (1, 300, 250, 1)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1, 1), (2, 5, 3, 7), (2, 4, 4, 16), (1, 6, 7, 33), (1, 300, 250, 1)]
+)
 def test_quantized_instance_norm(shape: Any) -> None:
     x = codes(*shape)
     x[0, :, :, 0] = 9 if shape[0] == 2 else x[0, :, :, 0]  # a channel without a deviation
