@@ -300,7 +300,7 @@ def test_dilation_and_its_gradients(dtype: Any, depth: int, size: tuple[int, int
     for b, y, c, d in np.ndindex(*x.shape):
         places = [(y - top + i, c - left + 2 * j, i, j) for i in range(size[0]) for j in range(size[1])]
         places = [p for p in places if 0 <= p[0] < 5 and 0 <= p[1] < 6]
-        best = max(places, key=lambda p: x[b, p[0], p[1], d] + f[p[2], p[3], d])
+        best = max(places, key=lambda p: float(x[b, p[0], p[1], d] + f[p[2], p[3], d]))
         want[b, y, c, d] = x[b, best[0], best[1], d] + f[best[2], best[3], d]
         want_x[b, best[0], best[1], d] += dy[b, y, c, d]
         want_f[best[2], best[3], d] += dy[b, y, c, d]
