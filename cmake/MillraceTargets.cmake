@@ -31,8 +31,8 @@ function(mr_precompile target)
 endfunction()
 
 # mr_units(target bytes): the sources of the target are compiled in units of about so many bytes (cmake/unity.py). It takes
-# effect at the end of the folder. Sources with options of their own, large ones and those whose names do not go together
-# with others stay alone.
+# effect at the end of the folder. Sources with options of their own, generated ones (which need not exist yet), large ones
+# and those whose names do not go together with others stay alone.
 function(mr_units target bytes)
   if(MILLRACE_UNITS)
     cmake_language(EVAL CODE "cmake_language(DEFER CALL mr_make_units [[${target}]] [[${bytes}]])")
@@ -46,7 +46,7 @@ function(mr_make_units target bytes)
   set(joined "")
   foreach(source IN LISTS sources)
     set(options "")
-    foreach(property IN ITEMS COMPILE_OPTIONS COMPILE_DEFINITIONS SKIP_PRECOMPILE_HEADERS)
+    foreach(property IN ITEMS COMPILE_OPTIONS COMPILE_DEFINITIONS GENERATED SKIP_PRECOMPILE_HEADERS)
       get_source_file_property(value "${source}" ${property})
       if(value)
         list(APPEND options ${property})
