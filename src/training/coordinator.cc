@@ -211,6 +211,7 @@ Status LooperThread::Run() {
 }
 
 void LooperThread::Start(std::unique_ptr<LooperThread> looper, std::string name) {
+  if (looper == nullptr) return;  // it would name the coordinator that could be told
   Coordinator& coordinator = looper->coordinator_;
   coordinator.StartThread(
       std::move(name), [owned = std::shared_ptr<LooperThread>(std::move(looper))] { return owned->Run(); });

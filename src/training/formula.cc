@@ -88,8 +88,8 @@ Formula Formula::Reduce(const char* op) const {
 Formula Binary(const Scope& scope, const char* name, const char* op, const Term& x, const Term& y) {
   const Scope own = scope.NewSubScope(name);
   const auto side = [&](const Term& term, const Term& other, const char* side_name) {
-    if (term.tensor.IsSet() || !other.tensor.IsSet()) return term.tensor;
-    return Number(own.WithOpName(side_name).WithNoControlDependencies(), term.number,
+    if (!term.number || !other.tensor.IsSet()) return term.tensor;
+    return Number(own.WithOpName(side_name).WithNoControlDependencies(), *term.number,
                   Scope::TypeOf(other.tensor));
   };
   const Output left = side(x, y, "x");

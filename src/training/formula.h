@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -60,7 +61,7 @@ struct Term {
   Term(const GraphVariable& v) : tensor(v.value()) {}  // NOLINT(google-explicit-constructor)
   Term(double n) : number(n) {}                        // NOLINT(google-explicit-constructor)
   Output tensor;
-  double number = 0;
+  std::optional<double> number;  // of what is no tensor; an unset tensor is an error, not a number
 };
 
 // `name` is that of the node, `op` its op.

@@ -56,6 +56,7 @@ Partitioner AxisSizePartitioner(const AxisSizePartitionerOptions& options) {
 Partitioner MinMaxPartitioner(const MinMaxPartitionerOptions& options) {
   return [options](const TensorShape& shape, DataType dtype) -> StatusOr<std::vector<int64_t>> {
     MR_RETURN_IF_ERROR(CheckAxis(options.axis, shape));
+    if (options.max_partitions < 1) return errors::InvalidArgument("max_partitions must be positive.");
     if (options.min_slice_size < 1) return errors::InvalidArgument("min_slice_size must be positive.");
     const int64_t bytes = shape.num_elements() * BytesOf(dtype, options.bytes_per_string_element);
     const int64_t parts = std::min(

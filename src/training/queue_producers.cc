@@ -120,6 +120,10 @@ Output StringInputProducer(const Scope& scope, const Input& strings, const Produ
   const Scope stage = StageScope(scope, "input_producer");
   const Output tensor =
       strings.literal() == nullptr ? strings.output() : ops::Const(stage, *strings.literal());
+  if (stage.ok() && Scope::TypeOf(tensor) != DataType::kString) {
+    stage.UpdateStatus(
+        errors::InvalidArgument("string_input_producer takes strings, not ", Scope::TypeOf(tensor)));
+  }
   if (!stage.ok()) return {};
   const Output size = ops::Size(stage, tensor);
   const Output some = Binary(stage, "Greater", "Greater", size, 0);

@@ -151,6 +151,7 @@ SavedModelBuilder::SavedModelBuilder(std::string export_dir)
 SavedModelBuilder::~SavedModelBuilder() = default;
 
 StatusOr<std::unique_ptr<SavedModelBuilder>> SavedModelBuilder::Open(const std::string& export_dir) {
+  if (export_dir.empty()) return errors::InvalidArgument("The export directory has no name");
   Env& env = Env::Posix();
   if (env.FileExists(export_dir)) {
     MR_ASSIGN_OR_RETURN(const std::vector<std::string> there, env.GetChildren(export_dir));

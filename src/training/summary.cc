@@ -91,6 +91,13 @@ Output Tensor(const Scope& scope, std::string_view name, const Input& tensor,
 }
 
 Output Text(const Scope& scope, std::string_view name, const Input& tensor, const Options& options) {
+  const DataType dtype =
+      tensor.literal() != nullptr ? tensor.literal()->tensor().dtype() : Scope::TypeOf(tensor.output());
+  if (dtype != DataType::kString) {
+    scope.UpdateStatus(
+        errors::InvalidArgument("Expected tensor ", name, " to have dtype string, got ", dtype));
+    return {};
+  }
   return Tensor(scope, name, tensor, PluginMetadata("text"), options);
 }
 

@@ -183,6 +183,10 @@ void AddToCollection(const Scope& scope, const std::string& name, const GraphVar
 }
 
 Operation VariablesInitializer(const Scope& scope, const std::vector<GraphVariable>& variables) {
+  for (const GraphVariable& variable : variables) {
+    if (!variable.ref().IsSet())
+      scope.UpdateStatus(errors::InvalidArgument("VariablesInitializer: a variable is unset"));
+  }
   return InitializerOf(scope, "init", variables);
 }
 Operation GlobalVariablesInitializer(const Scope& scope) {
