@@ -28,7 +28,8 @@ struct Handle {
 };
 
 // The entries of `values` from `*next` on that the dimensions from `dim` on hold: "1 2", "[1 2][3 4]".
-void AppendValues(std::span<const int64_t> values, const TensorShape& shape, int dim, size_t* next,
+template <typename T>
+void AppendValues(std::span<const T> values, const TensorShape& shape, int dim, size_t* next,
                   std::string* out) {
   constexpr size_t kMaxValues = 256;
   const int64_t count = dim < shape.rank() ? shape.dim(dim) : 1;
@@ -57,13 +58,19 @@ std::string ShapeText(const PartialShape& shape) {
   return StrCat("[", text, "]");
 }
 
-// "input[1] = <2 3>", or nothing for values that are no integers.
+// "input[1] = <2 3>", or nothing for values that are no numbers.
 std::string InputValue(int input, const Tensor& tensor) {
-  const auto numbers = IntegerValues(tensor);
-  if (!numbers.ok()) return "";
   std::string text;
   size_t next = 0;
-  AppendValues(*numbers, tensor.shape(), 0, &next, &text);
+  if (const auto numbers = IntegerValues(tensor); numbers.ok()) {
+    AppendValues(std::span<const int64_t>(*numbers), tensor.shape(), 0, &next, &text);
+  } else if (tensor.dtype() == DataType::kFloat) {
+    AppendValues(tensor.flat<float>(), tensor.shape(), 0, &next, &text);
+  } else if (tensor.dtype() == DataType::kDouble) {
+    AppendValues(tensor.flat<double>(), tensor.shape(), 0, &next, &text);
+  } else {
+    return "";
+  }
   return StrCat("input[", input, "] = <", text, ">");
 }
 
@@ -149,20 +156,33 @@ class NodeInference {
   Status Run() {
     const ShapeFn& fn = node_.op().shape_fn;
     if (!fn) return Status();
-    do {
+    bool more = true;
+    while (more) {
       if (const Status status = fn(context_); !status.ok()) return WithContext(status);
-    } while (ProvideRequested());
+      MR_ASSIGN_OR_RETURN(more, ProvideRequested());
+    }
     return Status();
   }
 
  private:
-  bool ProvideRequested() {
+  // Whether values were found that were not there before.
+  StatusOr<bool> ProvideRequested() {
     bool more = false;
     for (int i = 0; i < context_.num_inputs(); ++i) {
       if (context_.requested_input_tensor(i) && !asked_[i]) more |= ProvideValue(i);
-      if (context_.requested_input_as_shape(i) && !asked_as_shape_[i]) more |= ProvideShape(i);
+      if (!context_.requested_input_as_shape(i) || asked_as_shape_[i]) continue;
+      more |= ProvideShape(i);
+      // The message of TensorFlow does not name the node: the shape function has no part in it.
+      if (values_[i] != nullptr) MR_RETURN_IF_ERROR(CheckSizes(*values_[i]));
     }
     return more;
+  }
+  static Status CheckSizes(const Tensor& value) {
+    const auto sizes = IntegerValues(value);
+    if (!sizes.ok() || value.rank() != 1) return Status();  // it is for the shape function to say
+    const auto wrong = std::find_if(sizes->begin(), sizes->end(), [](int64_t n) { return n < -1; });
+    if (wrong == sizes->end()) return Status();
+    return errors::InvalidArgument("Invalid value in tensor used for shape: ", *wrong);
   }
   bool ProvideValue(int i) {
     asked_[i] = true;

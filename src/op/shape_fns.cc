@@ -57,24 +57,24 @@ StatusOr<DimHandle> WindowedDim(InferenceContext& c, DimHandle input, DimHandle 
   // SAME does not look at the window.
   const bool window_known = c.ValueKnown(window) || padding == Padding::kSame;
   const int64_t size = c.ValueKnown(window) ? c.Value(window) : 1;
+  if (stride <= 0) return errors::InvalidArgument("Stride must be > 0, but got ", stride);
+  if (dilation < 1) return errors::InvalidArgument("Dilation rate must be >= 1, but got ", dilation);
   const bool known = c.ValueKnown(input) && window_known;
   if (known && c.Value(input) > INT64_MAX - margin) {
     return errors::InvalidArgument("An image of size ", c.Value(input), " cannot have margins");
   }
-  if (known && padding == Padding::kValid && size > 0 && dilation > 0) {
+  if (known && padding == Padding::kValid && size > 0) {
     int64_t span = 0;
     if (__builtin_mul_overflow(size - 1, dilation, &span)) {
       return errors::InvalidArgument("Window of ", size, " with dilation ", dilation, " is too large");
     }
     MR_RETURN_IF_ERROR(c.Subtract(c.MakeDim(c.Value(input) + margin), c.MakeDim(span + 1)).status());
   }
-  // Also when the result is not known: the stride has to be checked.
-  MR_ASSIGN_OR_RETURN(
-      const WindowedOutput out,
-      GetWindowedOutput(known ? c.Value(input) + margin : size, size, known ? dilation : 1, stride, padding));
-  if (dilation < 1) return errors::InvalidArgument("Dilation rate must be >= 1, but got ", dilation);
   if (stride == 1 && margin == 0 && window_known && (padding == Padding::kSame || size == 1)) return input;
-  return known ? c.MakeDim(out.size) : c.UnknownDim();
+  if (!known) return c.UnknownDim();
+  MR_ASSIGN_OR_RETURN(const WindowedOutput out,
+                      GetWindowedOutput(c.Value(input) + margin, size, dilation, stride, padding));
+  return c.MakeDim(out.size);
 }
 
 ShapeHandle MakeImageShape(InferenceContext& c, const ImageLayout& layout, DimHandle batch, DimHandle rows,
@@ -124,11 +124,9 @@ Status ConcatRange(InferenceContext& c, int begin, int end, int dim_input) {
   ShapeHandle before = c.UnknownShape();
   ShapeHandle after = c.UnknownShape();
   DimHandle middle = c.MakeDim(0);
-  for (int i = begin; i < end; ++i) {
+  // From the last to the first, as the messages of TensorFlow have it.
+  for (int i = end - 1; i >= begin; --i) {
     ShapeHandle input = c.input(i);
-    if (c.RankKnown(input) && c.Rank(input) == 0) {
-      return errors::InvalidArgument("Can't concatenate scalars (use tf.stack instead)");
-    }
     MR_ASSIGN_OR_RETURN(input, c.WithRankAtLeast(input, min_rank));
     // For an input of unknown rank the part before a negative axis or after a positive one is unknown.
     MR_ASSIGN_OR_RETURN(const ShapeHandle head, c.Subshape(input, 0, axis));
@@ -137,8 +135,8 @@ Status ConcatRange(InferenceContext& c, int begin, int end, int dim_input) {
       MR_ASSIGN_OR_RETURN(tail, c.Subshape(input, axis + 1));
     }
     MR_ASSIGN_OR_RETURN(before, c.Merge(head, before));
-    MR_ASSIGN_OR_RETURN(after, c.Merge(tail, after));
     MR_ASSIGN_OR_RETURN(middle, c.Add(middle, c.Dim(input, axis)));
+    MR_ASSIGN_OR_RETURN(after, c.Merge(tail, after));
   }
   MR_ASSIGN_OR_RETURN(ShapeHandle out, c.Concatenate(before, c.Vector(middle)));
   MR_ASSIGN_OR_RETURN(out, c.Concatenate(out, after));
@@ -279,20 +277,44 @@ StatusOr<std::vector<int64_t>> ExplicitMargins(const InferenceContext& c, const 
   std::vector<int64_t> margins(4, 0);
   if (padding != Padding::kExplicit) {
     if (given.empty()) return margins;
-    return errors::InvalidArgument("explicit_paddings must be empty if the padding is not EXPLICIT");
+    return errors::InvalidArgument(
+        "explicit_paddings attribute must be empty if the padding attribute is not EXPLICIT");
   }
   if (given.size() != 8) {
-    return errors::InvalidArgument("explicit_paddings must contain 8 values, but got: ", given.size());
+    return errors::InvalidArgument("explicit_paddings attribute must contain 8 values, but got: ",
+                                   given.size());
   }
   constexpr int64_t kMaxMargin = int64_t{1} << 30;
   for (size_t i = 0; i < 8; ++i) {
-    const bool is_space = static_cast<int>(i / 2) == layout.rows || static_cast<int>(i / 2) == layout.cols;
-    if (given[i] < 0 || given[i] > (is_space ? kMaxMargin : 0)) {
-      return errors::InvalidArgument("explicit_paddings[", i, "] = ", given[i], " is not possible");
-    }
+    if (given[i] < 0) return errors::InvalidArgument("All elements of explicit_paddings must be nonnegative");
+    if (given[i] > kMaxMargin)
+      return errors::InvalidArgument("explicit_paddings[", i, "] = ", given[i], " is too large");
     margins[i / 2] += given[i];
   }
+  if (margins[static_cast<size_t>(layout.batch)] != 0 || margins[static_cast<size_t>(layout.channels)] != 0) {
+    return errors::InvalidArgument(
+        "Nonzero explicit padding in the batch or depth dimensions is not supported");
+  }
   return margins;
+}
+
+// The depth of the images, the sum of the depths of the groups, and that of the filters. More than one group
+// would be a grouped convolution, which the kernel refuses.
+Status CheckDepths(const InferenceContext& c, DimHandle depth, ShapeHandle filter) {
+  const DimHandle filter_depth = c.Dim(filter, 2);
+  if (!c.ValueKnown(depth) || !c.ValueKnown(filter_depth)) return Status::Ok();
+  const int64_t have = c.Value(depth), wanted = c.Value(filter_depth);
+  if (wanted == 0 ? have != 0 : have % wanted != 0) {
+    return errors::InvalidArgument("Depth of input (", have, ") is not a multiple of input depth of filter (",
+                                   wanted, ")");
+  }
+  const int64_t groups = wanted == 0 ? 0 : have / wanted;
+  const int64_t out = c.Value(c.Dim(filter, 3));
+  if (groups > 1 && out >= 0 && out % groups != 0) {
+    return errors::InvalidArgument("Depth of output (", out, ") is not a multiple of the number of groups (",
+                                   groups, ")");
+  }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -307,20 +329,11 @@ Status Conv2D(InferenceContext& c) {
   }
   const std::string who = StrCat(c.op().name, " on data format ", layout.channels == 3 ? "NHWC" : "NCHW");
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, FourEntries(c, "strides", who, "stride"));
+  MR_RETURN_IF_ERROR(CheckDepths(c, c.Dim(input, layout.channels), filter));
   MR_ASSIGN_OR_RETURN(const std::string padding_text, c.Attr<std::string>("padding"));
   MR_ASSIGN_OR_RETURN(Padding padding, ParsePadding(padding_text));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> margins, ExplicitMargins(c, layout, padding));
   if (padding == Padding::kExplicit) padding = Padding::kValid;
-  const DimHandle depth = c.Dim(input, layout.channels);
-  const DimHandle filter_depth = c.Dim(filter, 2);
-  if (c.ValueKnown(depth) && c.ValueKnown(filter_depth)) {
-    // A multiple would be a grouped convolution, which the kernel refuses.
-    const int64_t have = c.Value(depth), wanted = c.Value(filter_depth);
-    if (wanted == 0 ? have != 0 : have % wanted != 0) {
-      return errors::InvalidArgument("Depth of input (", have,
-                                     ") is not a multiple of input depth of filter (", wanted, ")");
-    }
-  }
   const auto size = [&](int axis, int window) {
     const auto i = static_cast<size_t>(axis);
     return WindowedDim(c, c.Dim(input, axis), c.Dim(filter, window), strides[i], padding, dilations[i],
@@ -342,6 +355,10 @@ Status Pool(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const Padding padding, ParsePadding(padding_text));
   std::vector<DimHandle> dims(4);
   for (const int i : {layout.rows, layout.cols, layout.channels}) {
+    if (i == layout.channels && who == "AvgPool") {  // windows over channels are refused by the kernel
+      dims[i] = c.Dim(input, i);
+      continue;
+    }
     if (ksize[i] <= 0) {  // the kernel refuses it
       dims[i] = c.UnknownDim();
       continue;

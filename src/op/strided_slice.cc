@@ -71,10 +71,6 @@ StatusOr<DenseSpec> MakeDense(const StridedSliceSpec& spec, int rank) {
     entry.begin_masked = Bit(spec.begin_mask, i);
     entry.end_masked = Bit(spec.end_mask, i);
     entry.shrink = Bit(spec.shrink_axis_mask, i);
-    if (entry.stride == 0) return errors::InvalidArgument("strides[", i, "] must be non-zero");
-    if (entry.shrink && entry.stride < 0) {
-      return errors::InvalidArgument("only stride 1 allowed on non-range indexing.");
-    }
     dense.outputs.push_back(entry.shrink ? kShrunk : dim);
     ++dim;
   }
@@ -105,7 +101,7 @@ StatusOr<int64_t> CutKnown(const DenseEntry& entry, int i, int64_t size, Strided
     if (!entry.begin.has_value()) return 1;
     const int64_t index = *entry.begin < 0 ? *entry.begin + size : *entry.begin;
     if (index < 0 || index >= size) {
-      return errors::InvalidArgument("slice index ", *entry.begin, " of dimension ", i, " out of bounds.");
+      return errors::InvalidArgument("slice index ", index, " of dimension ", i, " out of bounds.");
     }
     plan->begin[i] = index;
     plan->end[i] = index + 1;
@@ -129,9 +125,9 @@ StatusOr<StridedSlicePlan> PlanStridedSlice(const StridedSliceSpec& spec, const 
   if ((spec.begin != nullptr && spec.begin->size() != entries) ||
       (spec.end != nullptr && spec.end->size() != entries)) {
     return errors::InvalidArgument(
-        "Expected begin, end, and strides to be 1D equal size tensors, but got sizes ",
-        spec.begin == nullptr ? entries : spec.begin->size(), ", ",
-        spec.end == nullptr ? entries : spec.end->size(), " and ", entries, " instead.");
+        "Expected begin, end, and strides to be 1D equal size tensors, but got shapes [",
+        spec.begin == nullptr ? entries : spec.begin->size(), "], [",
+        spec.end == nullptr ? entries : spec.end->size(), "], and [", entries, "] instead.");
   }
   const int rank = input.rank();
   MR_ASSIGN_OR_RETURN(const DenseSpec dense, MakeDense(spec, rank));
@@ -145,12 +141,16 @@ StatusOr<StridedSlicePlan> PlanStridedSlice(const StridedSliceSpec& spec, const 
   std::vector<int64_t> kept(rank);
   for (int i = 0; i < rank; ++i) {
     const DenseEntry& entry = dense.entries[i];
+    if (entry.stride == 0) return errors::InvalidArgument("strides[", i, "] must be non-zero");
     plan.strides[i] = entry.stride;
     const int64_t size = input.dim(i);
     if (size < 0) {
       kept[i] = entry.shrink ? 1 : -1;
       plan.is_identity = plan.slices_dim0 = false;
       continue;
+    }
+    if (entry.shrink && entry.stride < 0) {
+      return errors::InvalidArgument("only stride 1 allowed on non-range indexing.");
     }
     MR_ASSIGN_OR_RETURN(kept[i], CutKnown(entry, i, size, &plan));
     const bool whole = kept[i] == size && plan.strides[i] == 1 && plan.begin[i] == 0;

@@ -71,7 +71,7 @@ Status Resolve(const Entry& e, int index, int64_t dim, int64_t* begin, int64_t* 
     if (e.stride <= 0) return errors::InvalidArgument("only stride 1 allowed on non-range indexing.");
     const int64_t at = e.begin < 0 ? e.begin + dim : e.begin;
     if (at < 0 || at >= dim) {
-      return errors::InvalidArgument("slice index ", e.begin, " of dimension ", index, " out of bounds.");
+      return errors::InvalidArgument("slice index ", at, " of dimension ", index, " out of bounds.");
     }
     *begin = at;
     *size = 1;

@@ -75,8 +75,8 @@ Status MoveBatch(InferenceContext& c, const Blocks& b, bool to_batch) {
     const int64_t last = b.margins.has_value() ? (*b.margins)[static_cast<size_t>(2 * i + 1)] : 0;
     if (first < 0 || last < 0)
       return errors::InvalidArgument(to_batch ? "paddings" : "crops", " cannot be negative");
-    MR_ASSIGN_OR_RETURN(const DimHandle margin, c.Add(c.MakeDim(first), c.MakeDim(last)));
     if (to_batch) {
+      MR_ASSIGN_OR_RETURN(const DimHandle margin, c.Add(c.MakeDim(first), c.MakeDim(last)));
       MR_ASSIGN_OR_RETURN(dims[0], c.Multiply(dims[0], c.MakeDim(size)));
       MR_ASSIGN_OR_RETURN(dim, c.Add(dim, margin));
       if (b.margins.has_value()) {
@@ -88,7 +88,8 @@ Status MoveBatch(InferenceContext& c, const Blocks& b, bool to_batch) {
       MR_ASSIGN_OR_RETURN(dims[0], c.Divide(dims[0], size, /*evenly=*/true));
       MR_ASSIGN_OR_RETURN(dim, c.Multiply(dim, c.MakeDim(size)));
       if (b.margins.has_value()) {
-        MR_ASSIGN_OR_RETURN(dim, c.Subtract(dim, margin));
+        MR_ASSIGN_OR_RETURN(dim, c.Subtract(dim, c.MakeDim(first)));
+        MR_ASSIGN_OR_RETURN(dim, c.Subtract(dim, c.MakeDim(last)));
       } else {
         dim = c.UnknownDim();
       }

@@ -56,45 +56,57 @@ Status SplitShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-Status SplitVShape(InferenceContext& c) {
-  const ShapeHandle input = c.input(0);
-  if (c.RankKnown(input) && c.Rank(input) == 0) return errors::InvalidArgument("Can't split scalars");
-  MR_ASSIGN_OR_RETURN(const int64_t axis, AxisFromInput(c, 2, input));
-  if (axis < 0) {
-    SetAllOutputs(c, c.RankKnown(input) ? c.UnknownShapeOfRank(c.Rank(input)) : c.UnknownShape());
-    return Status::Ok();
-  }
-  if (c.input_tensor(1) == nullptr) {
-    for (int i = 0; i < c.num_outputs(); ++i) {
-      MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.ReplaceDim(input, axis, c.UnknownDim()));
-      c.set_output(i, out);
-    }
-    return Status::Ok();
-  }
-  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, ValuesOfInput(c, 1));
+namespace {
+
+// The number of rows of each output of SplitV: `sizes`, one of which may be -1 for the rest of the axis.
+StatusOr<std::vector<int64_t>> SplitSizes(const InferenceContext& c, std::vector<int64_t> sizes,
+                                          DimHandle axis) {
   if (static_cast<int>(sizes.size()) != c.num_outputs()) {
     return errors::InvalidArgument("Length of size_splits should be equal to num_outputs");
   }
-  DimHandle rest = c.Dim(input, axis);
-  int wildcard = -1;
+  int64_t total = 0;
+  int64_t* rest = nullptr;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == -1) {
-      if (wildcard >= 0) return errors::InvalidArgument("size_splits can only have one -1.");
-      wildcard = static_cast<int>(i);
-      continue;
-    }
-    if (sizes[i] < 0)
+      if (rest != nullptr) return errors::InvalidArgument("size_splits can only have one -1");
+      rest = &sizes[i];
+    } else if (sizes[i] < 0 || __builtin_add_overflow(total, sizes[i], &total)) {
       return errors::InvalidArgument("Split size at index ", i, " must be >= 0 but is ", sizes[i]);
-    MR_ASSIGN_OR_RETURN(rest, c.Subtract(rest, c.MakeDim(sizes[i])));
+    }
   }
-  if (wildcard < 0 && c.ValueKnown(rest) && c.Value(rest) != 0) {
+  if (!c.ValueKnown(axis)) return sizes;
+  const int64_t whole = c.Value(axis);
+  if (rest != nullptr ? total > whole : total != whole) {
     std::string list;
     for (const int64_t size : sizes) list += StrCat(list.empty() ? "" : ",", size);
-    return errors::InvalidArgument("can't split axis of size ", c.Value(c.Dim(input, axis)),
-                                   " into pieces of size [", list, "]");
+    return errors::InvalidArgument("can't split axis of size ", whole, " into pieces of size [", list, "]");
+  }
+  if (rest != nullptr) *rest = whole - total;
+  return sizes;
+}
+
+}  // namespace
+
+Status SplitVShape(InferenceContext& c) {
+  const ShapeHandle input = c.input(0);
+  MR_ASSIGN_OR_RETURN(const int64_t axis, AxisFromInput(c, 2, input));
+  const auto given = ValuesOfInput(c, 1);
+  if (!given.ok() && !errors::IsNotFound(given.status())) return given.status();
+  if (!c.RankKnown(input)) {
+    SetAllOutputs(c, c.UnknownShape());
+    return Status::Ok();
+  }
+  if (c.Rank(input) == 0) return errors::InvalidArgument("Can't split scalars");
+  if (axis < 0) {
+    SetAllOutputs(c, c.UnknownShapeOfRank(c.Rank(input)));
+    return Status::Ok();
+  }
+  std::vector<int64_t> sizes(static_cast<size_t>(c.num_outputs()), -1);
+  if (given.ok()) {
+    MR_ASSIGN_OR_RETURN(sizes, SplitSizes(c, *given, c.Dim(input, axis)));
   }
   for (int i = 0; i < c.num_outputs(); ++i) {
-    const DimHandle size = i == wildcard ? rest : c.MakeDim(sizes[i]);
+    const DimHandle size = c.MakeDim(sizes[static_cast<size_t>(i)]);  // unknown for -1
     MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.ReplaceDim(input, axis, size));
     c.set_output(i, out);
   }
@@ -114,32 +126,29 @@ Status SliceShape(InferenceContext& c) {
     }
     MR_ASSIGN_OR_RETURN(input, c.WithRank(input, static_cast<int>(c.Value(length))));
   }
-  // A size of -1 reads as unknown here: "up to the end" when the begin is known.
-  MR_ASSIGN_OR_RETURN(ShapeHandle sizes, c.MakeShapeFromInput(2));
-  const bool begin_known = c.input_tensor(1) != nullptr;
-  const bool sizes_known = c.input_tensor(2) != nullptr;
-  if (!c.RankKnown(sizes) || !begin_known || !c.RankKnown(input)) {
-    c.set_output(0, !c.RankKnown(sizes) && c.RankKnown(input) ? c.UnknownShapeOfRank(c.Rank(input)) : sizes);
+  // Whether begin and size lie within the input is for the kernel to say.
+  MR_ASSIGN_OR_RETURN(ShapeHandle begin, c.MakeShapeFromInput(1));
+  if (c.input_tensor(2) == nullptr) {
+    MR_ASSIGN_OR_RETURN(const ShapeHandle sizes, c.MakeShapeFromInput(2));
+    if (c.RankKnown(sizes)) {
+      MR_RETURN_IF_ERROR(c.WithRank(begin, c.Rank(sizes)).status());
+      c.set_output(0, sizes);
+    } else {
+      c.set_output(0, c.RankKnown(input) ? c.UnknownShapeOfRank(c.Rank(input)) : c.UnknownShape());
+    }
     return Status::Ok();
   }
-  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> begin, ValuesOfInput(c, 1));
-  MR_ASSIGN_OR_RETURN(sizes, c.WithRank(sizes, c.Rank(input)));
-  if (static_cast<int>(begin.size()) != c.Rank(input)) {
-    return errors::InvalidArgument("begin has ", begin.size(), " entries for an input of rank ",
-                                   c.Rank(input));
-  }
-  std::vector<DimHandle> dims(c.Rank(input));
-  for (int i = 0; i < c.Rank(input); ++i) {
-    const DimHandle whole = c.Dim(input, i);
-    if (begin[i] < 0) return errors::InvalidArgument("Expected begin[", i, "] >= 0, but got ", begin[i]);
-    MR_ASSIGN_OR_RETURN(const DimHandle rest, c.Subtract(whole, c.MakeDim(begin[i])));
-    dims[i] = c.Dim(sizes, i);
-    if (!c.ValueKnown(dims[i])) {
-      if (sizes_known) dims[i] = rest;
-    } else if (c.ValueKnown(rest) && c.Value(dims[i]) > c.Value(rest)) {
-      return errors::InvalidArgument("Expected size[", i, "] in [0, ", c.Value(rest), "], but got ",
-                                     c.Value(dims[i]));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, ValuesOfInput(c, 2));
+  MR_ASSIGN_OR_RETURN(begin, c.WithRank(begin, static_cast<int>(sizes.size())));
+  std::vector<DimHandle> dims(sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    if (sizes[i] != -1) {
+      dims[i] = c.MakeDim(sizes[i]);
+      continue;
     }
+    // Up to the end.
+    MR_ASSIGN_OR_RETURN(dims[i], c.Subtract(c.Dim(input, at), c.Dim(begin, at)));
   }
   c.set_output(0, c.MakeShape(dims));
   return Status::Ok();
@@ -157,15 +166,17 @@ Status StridedSliceShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(spec.ellipsis_mask, c.Attr<int64_t>("ellipsis_mask"));
   MR_ASSIGN_OR_RETURN(spec.new_axis_mask, c.Attr<int64_t>("new_axis_mask"));
   MR_ASSIGN_OR_RETURN(spec.shrink_axis_mask, c.Attr<int64_t>("shrink_axis_mask"));
-  auto begin = ValuesOfInput(c, 1);
-  auto end = ValuesOfInput(c, 2);
   auto strides = ValuesOfInput(c, 3);
-  for (const Status& status : {begin.status(), end.status(), strides.status()}) {
-    if (!status.ok() && !errors::IsNotFound(status)) return status;
-  }
+  if (!strides.ok() && !errors::IsNotFound(strides.status())) return strides.status();
   if (!strides.ok() || !c.RankKnown(c.input(0))) {
     c.set_output(0, c.UnknownShape());
     return Status::Ok();
+  }
+  // Asked for later than the strides: a message lists the values that were asked for.
+  auto begin = ValuesOfInput(c, 1);
+  auto end = ValuesOfInput(c, 2);
+  for (const Status& status : {begin.status(), end.status()}) {
+    if (!status.ok() && !errors::IsNotFound(status)) return status;
   }
   if (begin.ok()) spec.begin = &*begin;
   if (end.ok()) spec.end = &*end;

@@ -334,8 +334,7 @@ Status ReverseV2Shape(InferenceContext& c) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
     if (axis < 0 || axis >= rank) {
-      return errors::InvalidArgument("'axis'[", i, "] = ", axes[i], " is out of valid range [0, ", rank - 1,
-                                     "]");
+      return errors::InvalidArgument("'axis'[", i, "] = ", axes[i], " is out of valid range [0, ", rank - 1);
     }
     if (seen[axis]) return errors::InvalidArgument("axis ", axis, " specified more than once.");
     seen[axis] = true;

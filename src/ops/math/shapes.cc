@@ -155,9 +155,14 @@ Status LinSpaceShape(InferenceContext& c) {
                                                 "'"));
     }
   }
-  MR_ASSIGN_OR_RETURN(const DimHandle num, c.MakeDimFromScalarInput(2));
-  if (c.Value(num) == 0) return errors::InvalidArgument("Requires num > 0: 0");
-  c.set_output(0, c.Vector(num));
+  const Tensor* value = c.input_tensor(2);
+  if (value == nullptr || value->num_elements() != 1) {
+    c.set_output(0, c.Vector(c.UnknownDim()));
+    return Status::Ok();
+  }
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> num, IntegerValues(*value));
+  if (num[0] <= 0) return errors::InvalidArgument("Requires num > 0: ", num[0]);
+  c.set_output(0, c.Vector(num[0]));
   return Status::Ok();
 }
 

@@ -180,7 +180,7 @@ TEST(MathShapes, LinSpace) {
   Expect(Op("LinSpace"), "[];[];[]", "[?]");
   Expect(Op("LinSpace").ConstScalar(2, 5), "[];[];[]", "[5]");
   Expect(Op("LinSpace").ConstScalar(2, 0), "[];[];[]", "e;Requires num > 0: 0");
-  Expect(Op("LinSpace").ConstScalar(2, -1), "[];[];[]", "e;must be non-negative but is -1");
+  Expect(Op("LinSpace").ConstScalar(2, -1), "[];[];[]", "e;Requires num > 0: -1");
   Expect(Op("LinSpace"), "[];[2];[]", "e;Shape must be rank 0 but is rank 1\n\t for 'stop'");
 }
 

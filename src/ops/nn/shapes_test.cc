@@ -93,6 +93,8 @@ TEST(NnShapes, Conv2D) {
   Expect(Conv("SAME", {1, 1, 1, 1}), "[5,28,28,3];[5,5,2,32]",
          "e;Depth of input (3) is not a multiple of input depth of filter (2)");
   Expect(Conv("SAME", {1, 1, 1, 1}), "[5,28,28,3];[5,5,1,32]",
+         "e;Depth of output (32) is not a multiple of the number of groups (3)");
+  Expect(Conv("SAME", {1, 1, 1, 1}), "[5,28,28,3];[5,5,1,33]",
          "[d0_0,d0_1,d0_2,d1_3]");  // the kernel refuses it
   Expect(Conv("VALID", {1, 1, 1, 1}), "[5,2,2,1];[5,5,1,32]",
          "e;Negative dimension size caused by subtracting 5 from 2");
