@@ -164,7 +164,7 @@ def test_joins_and_splits() -> None:
         None,
         3,
     ]
-    with pytest.raises(ValueError, match="Dimension 0 in both shapes must be equal, but are 4 and 3"):
+    with pytest.raises(ValueError, match="Dimension 0 in both shapes must be equal, but are 3 and 4"):
         tf.concat([np.zeros([2, 3]), np.zeros([2, 4])], 0)
     with pytest.raises(ValueError, match="Dimension 0 in both shapes must be equal|Shapes must be equal"):
         tf.stack([np.zeros([2]), np.zeros([3])])
