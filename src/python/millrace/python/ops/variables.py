@@ -25,7 +25,6 @@ from millrace.python.ops._variables_partitioned import PartitionedVariable  # no
 from millrace.python.ops._variables_ref import RefVariable  # noqa: F401
 from millrace.python.ops._variables_ref import _try_guard_against_uninitialized_dependencies  # noqa: F401
 from millrace.python.util import deprecation
-from millrace.python.util import tf_should_use
 
 
 def global_variables(scope: str | None = None) -> Any:
@@ -128,7 +127,6 @@ def assert_variables_initialized(var_list: Any = None) -> Any:
     return ranks[0] if len(ranks) == 1 else array_ops.stack(ranks)
 
 
-@tf_should_use.should_use_result
 def report_uninitialized_variables(var_list: Any = None, name: str = "report_uninitialized_variables") -> Any:
     """Returns a vector of the names of variables without values (by default of all global and local ones)."""
     if var_list is None:

@@ -3,7 +3,7 @@
 """The common part of the decorators of `deprecation`."""
 from __future__ import annotations
 
-import textwrap
+import inspect
 from typing import Any, Callable, List, Optional
 
 
@@ -19,17 +19,17 @@ def get_qualified_name(function: Any) -> str:
 def add_notice_to_docstring(
     doc: Optional[str], instructions: str, no_doc_str: str, suffix_str: str, notice: List[str]
 ) -> str:
-    """Returns `doc` with `suffix_str` after its first line, and the lines of `notice` and `instructions` below."""
-    lines = (
-        textwrap.dedent(doc).splitlines()
-        if doc and "\n" in doc and not doc[0] == " "
-        else (doc or "").splitlines()
-    )
-    if not lines:
-        lines = [no_doc_str]
-    else:
+    """Returns `doc` with `suffix_str` after its first line, and a warning of `notice` and `instructions` below."""
+    lines = inspect.cleandoc(doc).splitlines() if doc else []
+    if lines:
         lines[0] += " " + suffix_str
-    body = [""] + [line.rstrip() for line in notice] + [instructions]
+    else:
+        lines = [no_doc_str]
+    if not notice:
+        raise ValueError("The `notice` arg must not be empty.")
+    body = ["", "Warning: " + notice[0].rstrip()] + [line.rstrip() for line in notice[1:]]
+    if instructions:
+        body.append(instructions)
     if len(lines) > 1:
         if lines[1].strip():
             body.append("")

@@ -149,6 +149,12 @@ class ObjectIdentitySet(MutableSet[Any]):
     def difference(self, items: Any) -> "ObjectIdentitySet":
         return self._from_storage(self._storage.difference([self._wrap_key(item) for item in items]))
 
+    def difference_update(self, items: Any) -> None:
+        self._storage.difference_update([self._wrap_key(item) for item in items])
+
+    def intersection_update(self, items: Any) -> None:
+        self._storage.intersection_update([self._wrap_key(item) for item in items])
+
     def __len__(self) -> int:
         return len(self._storage)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any, Callable, List, Optional, Tuple
 
 
@@ -68,7 +69,7 @@ def make_decorator(
 ) -> Any:
     """Marks `decorator_func` as a decorator of `target` and returns it with the name and module of `target`."""
     if decorator_name is None:
-        decorator_name = getattr(decorator_func, "__name__", "decorator")
+        decorator_name = sys._getframe(1).f_code.co_name
     decorator = TFDecorator(decorator_name, target, decorator_doc, decorator_argspec)
     setattr(decorator_func, "_tf_decorator", decorator)
     for attribute in ("__name__", "__qualname__", "__module__"):
@@ -113,16 +114,17 @@ def rewrap(decorator_func: Any, previous_target: Any, new_target: Any) -> Any:
     """Puts `new_target` in the place of `previous_target` under the decorators of `decorator_func`."""
     innermost: Any = None
     current = decorator_func
-    while current is not previous_target:
-        if isinstance(current, TFDecorator):
-            innermost, current = current, current.decorated_target
-        elif _has_tf_decorator_attr(current):
-            innermost, current = current._tf_decorator, current._tf_decorator.decorated_target
-        else:
+    while isinstance(current, TFDecorator) or _has_tf_decorator_attr(current):
+        innermost = current
+        decorator = current if isinstance(current, TFDecorator) else current._tf_decorator
+        current = decorator.decorated_target
+        if current is previous_target:
             break
     if innermost is None:
         return new_target
-    innermost.decorated_target = new_target
+    decorator.decorated_target = new_target
+    if not isinstance(innermost, TFDecorator):
+        getattr(innermost, "__func__", innermost).__wrapped__ = new_target
     return decorator_func
 
 

@@ -3,19 +3,32 @@
 """Decorators that record under which public names a symbol is known."""
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+import collections
+import sys
+from typing import Any, Callable, List, Sequence, Tuple
 
 from millrace.python.util import tf_decorator
 
 ESTIMATOR_API_NAME = "estimator"
 KERAS_API_NAME = "keras"
 TENSORFLOW_API_NAME = "tensorflow"
+SUBPACKAGE_NAMESPACES = [ESTIMATOR_API_NAME]
 
-_CONSTANTS: Dict[int, List[Tuple[str, ...]]] = {}
+_Attributes = collections.namedtuple("_Attributes", ["names", "constants"])
+
+API_ATTRS = {
+    TENSORFLOW_API_NAME: _Attributes("_tf_api_names", "_tf_api_constants"),
+    ESTIMATOR_API_NAME: _Attributes("_estimator_api_names", "_estimator_api_constants"),
+    KERAS_API_NAME: _Attributes("_keras_api_names", "_keras_api_constants"),
+}
+API_ATTRS_V1 = {
+    name: _Attributes(attributes.names + "_v1", attributes.constants + "_v1")
+    for name, attributes in API_ATTRS.items()
+}
 
 
 class SymbolAlreadyExposedError(Exception):
-    """A public name that an earlier symbol has."""
+    """A symbol that has public names already."""
 
 
 class InvalidSymbolNameError(Exception):
@@ -31,19 +44,41 @@ class api_export:
         self._api_name: str = kwargs.get("api_name", TENSORFLOW_API_NAME)
         self._overrides = kwargs.get("overrides", [])
         self._allow_multiple_exports = kwargs.get("allow_multiple_exports", False)
+        names = set(self._names) | set(self._names_v1)
+        if self._api_name == TENSORFLOW_API_NAME:
+            for package in SUBPACKAGE_NAMESPACES:
+                if any(name.startswith(package) for name in names):
+                    raise InvalidSymbolNameError(
+                        "@tf_export is not allowed to export symbols under %s.*" % package
+                    )
+        elif not all(name.startswith(self._api_name) for name in names):
+            raise InvalidSymbolNameError(
+                "Can only export symbols under package name of component. e.g. tensorflow_estimator must export all "
+                "symbols under tf.estimator"
+            )
 
     def __call__(self, func: Any) -> Any:
+        attributes = (API_ATTRS[self._api_name].names, API_ATTRS_V1[self._api_name].names)
+        for overridden in self._overrides:
+            for attribute in attributes:
+                delattr(tf_decorator.unwrap(overridden)[1], attribute)
         target = tf_decorator.unwrap(func)[1]
-        try:
-            setattr(target, "_tf_api_names", tuple(self._names))
-            setattr(target, "_tf_api_names_v1", tuple(self._names_v1))
-        except (AttributeError, TypeError):
-            pass
+        for attribute, names in zip(attributes, (self._names, self._names_v1)):
+            if attribute in target.__dict__ and not self._allow_multiple_exports:
+                raise SymbolAlreadyExposedError(
+                    "Symbol %s is already exposed as %s." % (target.__name__, getattr(target, attribute))
+                )
+            setattr(target, attribute, tuple(names))
         return func
 
     def export_constant(self, module_name: str, name: str) -> None:
         """Records the names of the constant `name` of a module."""
-        _CONSTANTS.setdefault(hash(module_name), []).append((name,) + tuple(self._names))
+        module = sys.modules[module_name]
+        for attributes, names in ((API_ATTRS, self._names), (API_ATTRS_V1, self._names_v1)):
+            attribute = attributes[self._api_name].constants
+            if not hasattr(module, attribute):
+                setattr(module, attribute, [])
+            getattr(module, attribute).append((tuple(names), name))
 
 
 def tf_export(*args: str, **kwargs: Any) -> api_export:
@@ -64,15 +99,18 @@ def keras_export(*args: str, **kwargs: Any) -> api_export:
 def get_canonical_name_for_symbol(
     symbol: Any, api_name: str = TENSORFLOW_API_NAME, add_prefix_to_v1_names: bool = False
 ) -> Any:
-    """Returns the first recorded name of `symbol`, or None."""
-    target = tf_decorator.unwrap(symbol)[1]
-    names = getattr(target, "_tf_api_names", None) or ()
-    if names:
-        return names[0]
-    names_v1 = getattr(target, "_tf_api_names_v1", None) or ()
-    if not names_v1:
+    """Returns the first recorded name of `symbol` that is not deprecated, or None."""
+    if not hasattr(symbol, "__dict__"):
         return None
-    return ("compat.v1." if add_prefix_to_v1_names else "") + str(names_v1[0])
+    recorded = tf_decorator.unwrap(symbol)[1].__dict__
+    if API_ATTRS[api_name].names not in recorded:
+        return None
+    deprecated = recorded.get("_tf_deprecated_api_names", [])
+    name = get_canonical_name(recorded[API_ATTRS[api_name].names], deprecated)
+    if name:
+        return name
+    name = get_canonical_name(recorded[API_ATTRS_V1[api_name].names], deprecated)
+    return "compat.v1.%s" % name if add_prefix_to_v1_names else name
 
 
 def get_canonical_name(api_names: Sequence[str], deprecated_api_names: Sequence[str]) -> Any:
@@ -83,24 +121,31 @@ def get_canonical_name(api_names: Sequence[str], deprecated_api_names: Sequence[
     return api_names[0] if api_names else None
 
 
+def _recorded(owner: Any, attributes: Any, kind: str) -> List[Any]:
+    found: List[Any] = []
+    for api_name in (TENSORFLOW_API_NAME, ESTIMATOR_API_NAME, KERAS_API_NAME):
+        found.extend(getattr(owner, getattr(attributes[api_name], kind), ()))
+    return found
+
+
 def get_v1_names(symbol: Any) -> List[str]:
     """Returns all recorded names of version 1."""
-    return list(getattr(tf_decorator.unwrap(symbol)[1], "_tf_api_names_v1", ()))
+    return _recorded(tf_decorator.unwrap(symbol)[1], API_ATTRS_V1, "names")
 
 
 def get_v2_names(symbol: Any) -> List[str]:
     """Returns all recorded names of version 2."""
-    return list(getattr(tf_decorator.unwrap(symbol)[1], "_tf_api_names", ()))
+    return _recorded(tf_decorator.unwrap(symbol)[1], API_ATTRS, "names")
 
 
-def get_v1_constants(module: Any) -> List[Tuple[str, ...]]:
-    """Returns the constants of a module with their names of version 1."""
-    return [entry for entry in _CONSTANTS.get(hash(module.__name__), [])]
+def get_v1_constants(module: Any) -> List[Tuple[Tuple[str, ...], str]]:
+    """Returns the constants of a module, each after its names of version 1."""
+    return _recorded(module, API_ATTRS_V1, "constants")
 
 
-def get_v2_constants(module: Any) -> List[Tuple[str, ...]]:
-    """Returns the constants of a module with their names of version 2."""
-    return get_v1_constants(module)
+def get_v2_constants(module: Any) -> List[Tuple[Tuple[str, ...], str]]:
+    """Returns the constants of a module, each after its names of version 2."""
+    return _recorded(module, API_ATTRS, "constants")
 
 
 def kwarg_only(f: Callable[..., Any]) -> Callable[..., Any]:
