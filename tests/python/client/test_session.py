@@ -3,6 +3,7 @@
 """Sessions: life, defaults, errors, callables, partial runs, options, threads."""
 from __future__ import annotations
 
+import json
 import threading
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import millrace as tf
 from millrace.core.protobuf import config_pb2
+from millrace.python.client import timeline
 
 
 def test_life() -> None:
@@ -161,8 +163,6 @@ def test_run_options_and_metadata() -> None:
         )
         names = {node.node_name for device in metadata.step_stats.dev_stats for node in device.node_stats}
         assert "mul" in names
-        from millrace.python.client import timeline
-
         assert '"name": "MatMul"' in timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
         with pytest.raises(
             TypeError, match="options must be a tf.RunOptions, but got <class 'int'>|Expected serialized"
@@ -281,3 +281,23 @@ def test_what_may_not_be_run_does_not_slow_the_rest(monkeypatch: pytest.MonkeyPa
         assert session.run([y, z.op], {x: np.ones(1, np.float32)})[0].tolist() == [2.0]
         with pytest.raises(TypeError):
             session.run([y, inside[0]], {x: np.ones(1, np.float32)})
+
+
+def test_a_timeline_has_the_memory_of_each_tensor():
+    with tf.Graph().as_default(), tf.Session() as session:
+        first, second = tf.get_variable("num1", []), tf.get_variable("num2", [])
+        total = tf.add(first, second, name="sum")
+        session.run(tf.global_variables_initializer())
+        metadata = tf.RunMetadata()
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        session.run(total, options=options, run_metadata=metadata)
+    analysis = timeline.Timeline(metadata.step_stats).analyze_step_stats()
+    most = analysis.allocator_maximums["cpu"]
+    assert most.num_bytes >= 8 and most.timestamp > 0
+    assert {"num1", "num2", "sum"} <= most.tensors
+    events = json.loads(analysis.chrome_trace.format_to_string())["traceEvents"]
+    made = {e["name"]: e["ts"] for e in events if e["ph"] == "N"}
+    gone = {e["name"]: e["ts"] for e in events if e["ph"] == "D"}
+    assert set(made) == set(gone) >= {"num1/read", "sum"}
+    assert all(made[name] <= gone[name] for name in made)
+    assert made["sum"] <= gone["num1/read"]

@@ -248,6 +248,16 @@ def test_subscriptions(session: Any) -> None:
     assert made["a"].op.name == "Const/subscription/Identity"
     with pytest.raises(TypeError, match="has invalid type"):
         subscribe.subscribe(3, lambda t: [])
+    variable = tf.get_variable("subscribed", [], initializer=tf.constant_initializer(2.0), use_resource=False)
+    assignment, doubled = variable.assign(3.0), variable * 2.0
+    values = []
+    read = subscribe.subscribe(variable, lambda t: tf.py_func(lambda x: values.append(x) or x, [t], t.dtype))
+    assert read.op.type == "Identity" and read.op.inputs[0].op.type == "Identity"
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        session.run(assignment)
+        assert not values
+        assert session.run(doubled) == 6.0 and values == [3.0]
 
 
 def test_arrays_leave_functions_as_they_are(session: Any) -> None:

@@ -257,7 +257,7 @@ def test_objects_that_a_repeated_test_leaves_are_found(case: Any) -> None:
         kept.append([tf.constant([1.0]), []])
 
     clean(case)
-    with pytest.raises(AssertionError, match="left objects behind"):
+    with pytest.raises(AssertionError, match=r"new_count\(\d+\) is not less than or equal to previous_count"):
         leaking(case)
 
 
@@ -270,3 +270,44 @@ def test_graphs_are_equal_but_for_internal_attributes() -> None:
     test_util.assert_equal_graph_def(graph_def(1.0, True), graph_def(1.0, False))
     with pytest.raises(AssertionError, match="Nodes differ"):
         test_util.assert_equal_graph_def(graph_def(1.0, True), graph_def(2.0, True))
+
+
+def test_elements_out_of_range_are_listed(case: Case) -> None:
+    with pytest.raises(
+        AssertionError, match=r"2 of the 3 element\(s\) are outside the range \[1, 2\)\."
+    ) as found:
+        case.assertAllInRange([0, 1, 2], 1, 2, open_upper_bound=True)
+    assert str(found.value).splitlines()[1:] == ["  [0] : 0", "  [2] : 2"]
+    with pytest.raises(AssertionError, match=r"1 of the 2 element\(s\) are NaN"):
+        case.assertAllInRange([1.0, np.nan], 1, 2)
+    with pytest.raises(AssertionError, match=r"  \.\.\.$"):
+        case.assertAllInRange(np.zeros([4, 4]), 1, 2)
+
+
+def test_lists_of_different_depth_are_compared(case: Case) -> None:
+    case.assertAllClose([1.0, [2.0, 3.0]], [1.0, (2.0, 3.0)])
+    with pytest.raises(AssertionError, match="Shape mismatch"):
+        case.assertAllClose([1, [2]], [1, 2])
+    with pytest.raises(AssertionError, match="zz\nnot equal where(.|\n)*not equal lhs = "):
+        case.assertAllEqual([1, 2], [1, 3], msg="zz")
+
+
+def test_each_table_of_a_graph_has_a_shared_name() -> None:
+    def graph_def(initializer: Any) -> Any:
+        with tf.Graph().as_default() as graph:
+            tf.lookup.StaticHashTable(initializer(), tf.constant(-1, tf.int64, name="default"))
+            return graph.as_graph_def()
+
+    def pairs() -> Any:
+        return tf.lookup.KeyValueTensorInitializer(["a"], tf.constant([1], tf.int64))
+
+    def file() -> Any:
+        whole, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
+        return tf.lookup.TextFileInitializer("words", tf.string, whole, tf.int64, number, vocab_size=3)
+
+    first, second = graph_def(pairs), graph_def(pairs)
+    with pytest.raises(AssertionError, match="hash_table_"):
+        test_util.assert_equal_graph_def(first, second)
+    test_util.assert_equal_graph_def(first, second, hash_table_shared_name=True)
+    (table,) = [node for node in graph_def(file).node if node.op == "HashTableV2"]
+    assert table.attr["shared_name"].s == b"hash_table_words_3_-2_-1"

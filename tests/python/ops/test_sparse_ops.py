@@ -108,6 +108,10 @@ def test_shapes() -> None:
         ValueError, match="Cannot reshape a tensor with 6 elements to shape \\[5, 2\\] \\(10 elements\\)"
     ):
         tf.sparse_reshape(make(), [5, 2])
+    with pytest.raises(
+        ValueError, match=r"Cannot reshape a tensor with 6 elements to shape \[4, -1\] \(4 elements\)"
+    ):
+        tf.sparse_reshape(make(), [4, -1])
     np.testing.assert_array_equal(dense_of(run(tf.sparse_transpose(make()))), DENSE.T)
     np.testing.assert_array_equal(dense_of(run(tf.sparse.expand_dims(make(), 0))), DENSE[None])
     np.testing.assert_array_equal(dense_of(run(tf.sparse_slice(make(), [0, 1], [2, 2]))), DENSE[:, 1:])

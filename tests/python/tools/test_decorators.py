@@ -13,7 +13,14 @@ import pytest
 
 import millrace as tf
 from millrace.python.platform import tf_logging
-from millrace.python.util import deprecation, module_wrapper, object_identity, tf_decorator, tf_export, tf_should_use
+from millrace.python.util import (
+    deprecation,
+    module_wrapper,
+    object_identity,
+    tf_decorator,
+    tf_export,
+    tf_should_use,
+)
 from millrace.tools.compatibility import all_renames_v2
 
 
@@ -106,7 +113,9 @@ def test_module_wrappers_load_names_and_warn_of_renamed_ones():
     module.old, module.new, module._hidden = 1, 2, 3  # type: ignore[attr-defined]
     apis = {"cmd": ("", "cmd"), "ABCMeta": ("abc", "ABCMeta")}
     renames = {"tf.part.old": "tf.part.new"}
-    with mock.patch.dict(all_renames_v2.symbol_renames, renames), mock.patch.object(tf_logging, "warning") as warning:
+    with mock.patch.dict(all_renames_v2.symbol_renames, renames), mock.patch.object(
+        tf_logging, "warning"
+    ) as warning:
         wrapped = module_wrapper.TFModuleWrapper(module, "part", public_apis=apis)
         assert wrapped.new == 2 and not warning.called
         assert wrapped.old == 1 and wrapped.old == 1 and warning.call_count == 1

@@ -82,6 +82,30 @@ class _ChromeTraceFormatter:
         )
 
 
+class _TensorTracker:
+    """When a tensor was made, by which allocator, and when it was used."""
+
+    def __init__(self, name: str, object_id: int, timestamp: int, pid: int, allocator: str, num_bytes: int):
+        self.name = name
+        self.object_id = object_id
+        self.create_time = timestamp
+        self.pid = pid
+        self.allocator = allocator
+        self.num_bytes = num_bytes
+        self._ref_times: list[int] = []
+        self._unref_times: list[int] = []
+
+    @property
+    def last_unref(self) -> int:
+        return max(self._unref_times)
+
+    def add_ref(self, timestamp: int) -> None:
+        self._ref_times.append(timestamp)
+
+    def add_unref(self, timestamp: int) -> None:
+        self._unref_times.append(timestamp)
+
+
 class Timeline:
     """A trace of the StepStats of a step."""
 
@@ -142,26 +166,48 @@ class Timeline:
                         flow_id += 1
         return trace
 
+    def _tensors_of(self, nodes: Any, pid: int) -> dict[str, _TensorTracker]:
+        """The outputs of the nodes of a device, each used until its last consumer ends."""
+        tensors: dict[str, _TensorTracker] = {}
+        for node in nodes:
+            start = node.all_start_micros
+            for index, output in enumerate(node.output):
+                name = "%s:%d" % (node.node_name, index) if index else node.node_name
+                allocation = output.tensor_description.allocation_description
+                tracker = _TensorTracker(
+                    name, len(tensors), start, pid, allocation.allocator_name, allocation.requested_bytes
+                )
+                tracker.add_ref(start)
+                tracker.add_unref(start + node.all_end_rel_micros)
+                tensors[name] = tracker
+        for node in nodes:
+            for name in _parse_label(node.timeline_label, node.node_name)[1]:
+                if name in tensors:
+                    tensors[name].add_ref(node.all_start_micros)
+                    tensors[name].add_unref(node.all_start_micros + node.all_end_rel_micros)
+        return tensors
+
     def _memory(self, trace: _ChromeTraceFormatter, device: Any, pid: int, show: bool) -> None:
-        totals: dict[str, int] = collections.defaultdict(int)
-        for node in device.node_stats:
-            for memory in node.memory:
-                totals[memory.allocator_name] += memory.total_bytes
-                at = node.all_start_micros
-                known = self._allocator_maximums.get(memory.allocator_name)
-                if known is None or totals[memory.allocator_name] > known.num_bytes:
-                    self._allocator_maximums[memory.allocator_name] = AllocationMaximum(
-                        at, totals[memory.allocator_name], set()
-                    )
+        changes: dict[str, list[tuple[int, int, str]]] = collections.defaultdict(list)
+        for name, tensor in self._tensors_of(device.node_stats, pid).items():
+            changes[tensor.allocator].append((tensor.create_time, tensor.num_bytes, name))
+            changes[tensor.allocator].append((tensor.last_unref, -tensor.num_bytes, name))
+            if show:
+                trace.emit_obj_create("Tensor", name, tensor.create_time, pid, 0, tensor.object_id)
+                trace.emit_obj_delete("Tensor", name, tensor.last_unref, pid, 0, tensor.object_id)
+        for allocator, steps in changes.items():
+            total, names = 0, set()
+            known = self._allocator_maximums.setdefault(allocator, AllocationMaximum(0, 0, set()))
+            for at, num_bytes, name in sorted(steps):
+                total += num_bytes
+                if num_bytes < 0:
+                    names.discard(name)
+                else:
+                    names.add(name)
+                if total > known.num_bytes:
+                    known = self._allocator_maximums[allocator] = AllocationMaximum(at, total, set(names))
                 if show:
-                    trace.emit_counter(
-                        "Memory",
-                        memory.allocator_name,
-                        pid,
-                        at,
-                        memory.allocator_name,
-                        totals[memory.allocator_name],
-                    )
+                    trace.emit_counter("Memory", allocator, pid, at, allocator, total)
 
     def analyze_step_stats(self, show_dataflow: bool = True, show_memory: bool = True) -> Any:
         """The trace, and the most memory that each allocator gave."""

@@ -146,6 +146,8 @@ class ArrayAssertions(googletest.TestCase):
 
     def _try_array(self, a: Any) -> Any:
         """A list as an array of numbers, or None where it is not rectangular."""
+        if not isinstance(a, (list, tuple)):
+            return self._GetNdArray(a)
         try:
             flat = [self._GetNdArray(x) if not isinstance(x, (list, tuple, dict)) else x for x in a]
             if any(isinstance(x, dict) for x in flat):
@@ -220,10 +222,9 @@ class ArrayAssertions(googletest.TestCase):
             return
         where = np.where(np.logical_not(same)) if a.ndim else ()
         x, y = (a[where], b[where]) if a.ndim else (a, b)
-        self.fail(
-            "%s\nnot equal where = %s\nnot equal lhs = %r\nnot equal rhs = %r"
-            % (msg or "Arrays differ", where, x, y)
-        )
+        lines = [msg or "", "not equal where = {}".format(where)] if a.ndim else [msg or ""]
+        lines += ["not equal lhs = {}".format(x), "not equal rhs = {}".format(y)]
+        raise AssertionError("\nArrays are not equal\n" + "\n".join(lines))
 
     @py_func_if_in_function
     def assertNotAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:  # noqa: N802
@@ -273,21 +274,33 @@ class ArrayAssertions(googletest.TestCase):
                 "The value of %s does not have an ordered numeric type, instead it has type: %s"
                 % (target, target.dtype)
             )
+        nan_subscripts = np.where(np.isnan(target))
+        if np.size(nan_subscripts):
+            raise AssertionError(
+                "%d of the %d element(s) are NaN. Subscripts(s) and value(s) of the NaN element(s):\n"
+                % (len(nan_subscripts[0]), np.size(target))
+                + "\n".join(self._format_subscripts(nan_subscripts, target))
+            )
         bad = target <= lower_bound if open_lower_bound else target < lower_bound
         bad = np.logical_or(bad, target >= upper_bound if open_upper_bound else target > upper_bound)
-        bad = np.logical_or(bad, np.isnan(target))
+        subscripts = np.where(bad)
         if np.any(bad):
+            opening, closing = "(" if open_lower_bound else "[", ")" if open_upper_bound else "]"
             raise AssertionError(
-                "%d element(s) are not in the range %s%s, %s%s: %s"
-                % (
-                    np.sum(bad),
-                    "(" if open_lower_bound else "[",
-                    lower_bound,
-                    upper_bound,
-                    ")" if open_upper_bound else "]",
-                    target[bad],
-                )
+                "%d of the %d element(s) are outside the range %s%s, %s%s. "
+                % (np.sum(bad), np.size(target), opening, lower_bound, upper_bound, closing)
+                + "Subscript(s) and value(s) of the offending elements:\n"
+                + "\n".join(self._format_subscripts(subscripts, target))
             )
+
+    def _format_subscripts(self, subscripts: Any, value: Any, limit: int = 10, indent: int = 2) -> list[str]:
+        """A line for each of the first elements at `subscripts`, as np.where returns them."""
+        prefix = " " * indent
+        if np.ndim(value) == 0:
+            return [prefix + "[0] : " + str(value)]
+        places = np.transpose(subscripts)
+        lines = ["%s%s : %s" % (prefix, place, value[tuple(place)]) for place in places[:limit]]
+        return lines + [prefix + "..."] if len(places) > limit else lines
 
     @py_func_if_in_function
     def assertAllInSet(self, target: Any, expected_set: Any) -> None:  # noqa: N802

@@ -8,7 +8,7 @@ import re
 from typing import Any, Iterator
 
 from millrace.python.framework import ops
-from millrace.python.ops import array_ops
+from millrace.python.ops import array_ops, variables
 from millrace.python.platform import tf_logging as logging
 
 
@@ -16,6 +16,8 @@ def _recursive_apply(tensors: Any, apply_fn: Any) -> Any:
     """The structure of lists, tuples and dicts with a function of each tensor."""
     if isinstance(tensors, ops.Tensor):
         return apply_fn(tensors)
+    if isinstance(tensors, variables.VariableV1):
+        return apply_fn(tensors.value())
     if hasattr(tensors, "_as_graph_element") and isinstance(tensors._as_graph_element(), ops.Tensor):
         return apply_fn(tensors._as_graph_element())
     if isinstance(tensors, tuple):

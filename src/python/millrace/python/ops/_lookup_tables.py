@@ -143,18 +143,19 @@ class StaticHashTable(InitializableLookupTableBase):
     """A hash table filled by `initializer`; keys that are not there give `default_value`."""
 
     def __init__(self, initializer: Any, default_value: Any, name: Optional[str] = None):
-        self._shared_name = ""
+        self._shared_name = initializer._shared_name if isinstance(initializer, TableInitializerBase) else ""
         self._name = name or "hash_table"
         self._table_name: Any = None
         super().__init__(default_value, initializer)
         self._value_shape = self._default_value.get_shape()
 
     def _create_resource(self) -> Any:
-        shared_name = self._shared_name
-        if not shared_name and ops.inside_function():
-            shared_name = "hash_table_%s" % uuid.uuid4()  # each call of the function gives the same table
+        if ops.executing_eagerly():
+            self._shared_name = ""
+        elif not self._shared_name:
+            self._shared_name = "hash_table_%s" % uuid.uuid4()  # one table, whichever kernel asks for it
         table_ref = gen_lookup_ops.hash_table_v2(
-            shared_name=shared_name,
+            shared_name=self._shared_name,
             key_dtype=self._initializer.key_dtype,
             value_dtype=self._initializer.value_dtype,
             name=self._name,
@@ -191,7 +192,7 @@ class HashTable(StaticHashTableV1):
         super().__init__(initializer, default_value, name)
 
     def _create_resource(self) -> Any:
-        self._shared_name = self._given_shared_name
+        self._shared_name = self._given_shared_name or self._shared_name
         return super()._create_resource()
 
 
@@ -211,6 +212,11 @@ class TableInitializerBase(base.Trackable):
     def value_dtype(self) -> Any:
         """The type of values."""
         return self._value_dtype
+
+    @property
+    def _shared_name(self) -> str:
+        """The name under which tables with the same contents are one; empty: each is a table of its own."""
+        return ""
 
     def initialize(self, table: Any) -> Any:
         """Returns the op that fills `table`."""
@@ -287,6 +293,12 @@ class TextFileInitializer(TableInitializerBase):
         self._filename, self._key_index, self._value_index = filename, key_index, value_index
         self._vocab_size, self._delimiter, self._name = vocab_size, delimiter, name
         super().__init__(key_dtype, value_dtype)
+
+    @property
+    def _shared_name(self) -> str:
+        size = "_%d" % self._vocab_size if self._vocab_size else ""
+        name = getattr(self._filename, "asset_path", self._filename)
+        return "hash_table_%s%s_%s_%s" % (name, size, self._key_index, self._value_index)
 
     def initialize(self, table: Any) -> Any:
         check_table_dtypes(table, self.key_dtype, self.value_dtype)

@@ -207,11 +207,16 @@ def sparse_reshape(sp_input: Any, shape: Any, name: Optional[str] = None) -> Any
                     "At most one dimension can be inferred (-1). Found: %s"
                     % tensor_shape.TensorShape([None if d == -1 else int(d) for d in known])
                 )
-            if old.is_fully_defined() and -1 not in known and old.num_elements() != int(np.prod(known)):
-                raise ValueError(
-                    "Cannot reshape a tensor with %d elements to shape %s (%d elements)."
-                    % (old.num_elements(), [int(d) for d in known], int(np.prod(known)))  # type: ignore[str-format]
-                )
+            if old.is_fully_defined():
+                asked, elements = [int(d) for d in known], int(old.num_elements() or 0)
+                if -1 in asked:
+                    others = int(np.prod([d for d in asked if d != -1]))
+                    known = np.array([elements // max(others, 1) if d == -1 else d for d in asked], np.int64)
+                if int(np.prod(known)) != elements:
+                    raise ValueError(
+                        "Cannot reshape a tensor with %d elements to shape %s (%d elements)."
+                        % (elements, asked, int(np.prod(known)))
+                    )
         ind, new_shape = gen_sparse_ops.sparse_reshape(
             sp_input.indices, sp_input.dense_shape, shape, name=name
         )

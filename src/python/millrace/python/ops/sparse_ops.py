@@ -11,6 +11,7 @@ from millrace.python.ops._sparse_maps import (  # noqa: F401
     _take_many_sparse_from_tensors_map,
 )
 from millrace.python.ops._sparse_math import (  # noqa: F401
+    _DEFAULT_HASH_KEY,
     _sparse_cross_internal,
     deserialize_many_sparse,
     deserialize_sparse,

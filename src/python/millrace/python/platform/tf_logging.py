@@ -109,6 +109,9 @@ def _get_next_log_count_per_token(token: Any) -> int:
     return count
 
 
+_GetNextLogCountPerToken = _get_next_log_count_per_token
+
+
 def _caller() -> tuple[str, int]:
     """File and line of the caller of the function that calls this one."""
     frame = _sys._getframe(2)
@@ -175,8 +178,11 @@ def set_verbosity(v: Any) -> None:
     get_logger().setLevel(v)
 
 
+_THREAD_ID_MASK = 2 * _sys.maxsize + 1
+
+
 def _get_thread_id() -> int:
-    return threading.get_ident() & 0xFFFFFFFF
+    return threading.get_ident() & _THREAD_ID_MASK
 
 
 _LogFunction = Callable[..., None]

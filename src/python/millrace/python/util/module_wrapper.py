@@ -75,7 +75,10 @@ class TFModuleWrapper(types.ModuleType):
         if renamed is None or has_deprecation_decorator(self.__dict__.get(name)):
             return
         tf_logging.warning(
-            "From %s: The name %s is deprecated. Please use %s instead.\n", _call_location(), full_name, renamed
+            "From %s: The name %s is deprecated. Please use %s instead.\n",
+            _call_location(),
+            full_name,
+            renamed,
         )
 
     def __getattribute__(self, name: str) -> Any:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import struct
+import types
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -64,6 +65,16 @@ class TFRecordOptions:
         self.compression_method = compression_method
         self.mem_level = mem_level
         self.compression_strategy = compression_strategy
+
+    def _as_record_writer_options(self) -> Any:
+        """The options as a writer takes them: those of zlib in `zlib_options`, where they are not None."""
+        names = "flush_mode input_buffer_size output_buffer_size window_bits compression_level compression_method "
+        names += "mem_level compression_strategy"
+        given = {name: getattr(self, name) for name in names.split() if getattr(self, name) is not None}
+        return types.SimpleNamespace(
+            compression_type=self.get_compression_type_string(self.compression_type),
+            zlib_options=types.SimpleNamespace(**given),
+        )
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
