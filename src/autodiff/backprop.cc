@@ -389,7 +389,8 @@ Status Backprop::Walk(Level& level) {
 // The node's gradients have been passed on.
 void Backprop::Release(Level& level, const Node& node) {
   for (const Edge* edge : node.data_in_edges()) {
-    if (edge == nullptr || !between_[Id(edge->src)] || !Counts(*edge)) continue;
+    // A gradient function may have given a loop more inputs.
+    if (edge == nullptr || Id(edge->src) >= num_ids_ || !between_[Id(edge->src)] || !Counts(*edge)) continue;
     if (--pending_[Id(edge->src)] == 0) level.ready.push_back(edge->src);
   }
 }
@@ -471,7 +472,7 @@ Status Backprop::CallGradient(Level& level, Node& node, std::vector<GradientValu
 
 Status Backprop::Deliver(const Node& node, std::vector<GradientValue> grads,
                          const std::vector<bool>& wanted) {
-  for (int i = 0; i < node.num_inputs(); ++i) {
+  for (int i = 0; i < static_cast<int>(wanted.size()); ++i) {
     const GradientValue& grad = grads[static_cast<size_t>(i)];
     if (!grad.IsSet() || !wanted[static_cast<size_t>(i)]) continue;
     const Edge* edge = node.in_edges()[static_cast<size_t>(i)];

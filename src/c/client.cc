@@ -80,6 +80,17 @@ Status CheckNewInput(const TF_Graph& graph, const TF_Output& src, Node& dst, int
   return Status();
 }
 
+// A longer list of types must not ask for inputs that nothing is connected to.
+Status CheckNoMoreInputs(const Node& node, std::string_view attr_name, const millrace::AttrValue& value) {
+  AttrMap attrs = node.attrs();
+  attrs.Set(attr_name, value);
+  const auto props = NodeProps::Make(node.op(), std::move(attrs));
+  if (!props.ok() || (*props)->input_types.size() <= static_cast<size_t>(node.num_inputs())) return Status();
+  return errors::InvalidArgument("Attribute '", attr_name, "' of node '", node.name(), "' asks for ",
+                                 (*props)->input_types.size(), " inputs, and the node has ",
+                                 node.num_inputs());
+}
+
 }  // namespace
 }  // namespace millrace::c_api
 
@@ -111,8 +122,11 @@ void Millrace_SetAttr(TF_Graph* graph, TF_Operation* op, const char* attr_name, 
     if (!Parse(proto, proto_len, &value)) return errors::InvalidArgument("Unparseable AttrValue proto");
     MR_ASSIGN_OR_RETURN(millrace::AttrValue attr, millrace::AttrValueFromProto(value, attr_name));
     graph->refiner.ForgetLast();
+    const int outputs = node.num_outputs();
+    if (attr.As<std::vector<DataType>>() != nullptr)
+      MR_RETURN_IF_ERROR(CheckNoMoreInputs(node, attr_name, attr));
     node.SetAttr(attr_name, std::move(attr));
-    return Status();
+    return node.num_outputs() == outputs ? Status() : graph->refiner.AddNode(node);
   });
 }
 

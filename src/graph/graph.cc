@@ -46,9 +46,43 @@ bool IsLoopBackEdge(const Edge& edge) {
   return edge.dst->op_name().ends_with("Merge") && edge.src->op_name().ends_with("NextIteration");
 }
 
+namespace {
+
+bool IsLonger(const std::vector<DataType>& types, const std::vector<DataType>& old) {
+  return types.size() >= old.size() && std::equal(old.begin(), old.end(), types.begin());
+}
+
+// A list of types that got longer gives the node more inputs or outputs, after those that it has.
+void AppendTypes(NodeProps* props) {
+  auto made = NodeProps::Make(*props->op, props->attrs);
+  if (!made.ok()) return;
+  const NodeProps& longer = **made;
+  if (!IsLonger(longer.input_types, props->input_types) ||
+      !IsLonger(longer.output_types, props->output_types))
+    return;
+  props->input_types = longer.input_types;
+  props->output_types = longer.output_types;
+}
+
+}  // namespace
+
 void Node::SetAttr(std::string_view name, AttrValue value) {
   auto props = std::make_shared<NodeProps>(*props_);
+  const bool is_list = value.As<std::vector<DataType>>() != nullptr;
   props->attrs.Set(name, std::move(value));
+  if (is_list) AppendTypes(props.get());
+  // Control edges follow the new slots.
+  const auto more = static_cast<int>(props->input_types.size() - props_->input_types.size());
+  if (more > 0) {
+    const auto old = static_cast<uint32_t>(props_->input_types.size());
+    const std::vector<Edge*> controls(in_edges_.begin() + old, in_edges_.end());
+    in_edges_.resize(old);
+    in_edges_.resize(old + static_cast<uint32_t>(more), nullptr);
+    for (Edge* edge : controls) {
+      edge->in_pos = static_cast<int>(in_edges_.size());
+      in_edges_.push_back(edge);
+    }
+  }
   props_ = std::move(props);
 }
 

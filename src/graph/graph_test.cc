@@ -99,6 +99,31 @@ TEST(GraphTest, SetAttrChangesOneNodeOnly) {
   EXPECT_EQ(b->attrs().Find("_note"), nullptr);
 }
 
+TEST(GraphTest, LongerListOfTypesAddsSlotsBeforeTheControlEdges) {
+  OpRegistry ops;
+  ASSERT_TRUE(ops.Register(OpBuilder("Many").Input("in: T").Output("out: T").Attr("T: list(type)")).ok());
+  Graph graph(ops);
+  const std::vector<DataType> one = {DataType::kFloat};
+  const std::vector<DataType> three = {DataType::kFloat, DataType::kInt32, DataType::kBool};
+  Node* a = *graph.AddNode("a", "Many", {{"T", std::vector<DataType>()}});
+  Node* b = *graph.AddNode("b", "Many", {{"T", std::vector<DataType>()}});
+  graph.AddControlEdge(a, b);
+  b->SetAttr("T", three);
+  EXPECT_THAT(b->props().output_types, ElementsAre(DataType::kFloat, DataType::kInt32, DataType::kBool));
+  EXPECT_EQ(b->num_inputs(), 3);
+  EXPECT_EQ(b->InputEdge(2).status().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(b->control_in_edges().size(), 1u);
+  a->SetAttr("T", three);
+  for (int i = 0; i < 3; ++i) graph.AddEdge(a, i, b, i);
+  // What is no continuation changes the attribute alone.
+  b->SetAttr("T", one);
+  EXPECT_EQ(b->num_inputs(), 3);
+  b->SetAttr("T", three);
+  graph.RemoveEdge(b->control_in_edges()[0]);
+  EXPECT_EQ(b->control_in_edges().size(), 0u);
+  EXPECT_EQ(b->data_in_edges()[1]->src_output, 1);
+}
+
 TEST(GraphTest, InputEdgesAreFoundBySlotWhateverTheOrderOfConnection) {
   Graph graph(TestOps());
   Node* a = AddTestNode(&graph, "a", "Placeholder", {}, kPlaceholder);

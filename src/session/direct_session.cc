@@ -208,6 +208,25 @@ Status DirectSession::ExtendFrom(const Graph& graph) {
   return Status();
 }
 
+namespace {
+
+// Gradients have given a node, which the session has already, more inputs and outputs.
+Status Lengthen(const Node& node, Node* copy) {
+  const int old_inputs = copy->num_inputs();
+  for (const auto& [name, value] : node.attrs()) copy->SetAttr(name, value);
+  if (copy->num_outputs() != node.num_outputs() || copy->num_inputs() != node.num_inputs())
+    return errors::InvalidArgument("Node '", node.name(), "' has changed after the session took it over");
+  for (int i = old_inputs; i < node.num_inputs(); ++i) {
+    MR_ASSIGN_OR_RETURN(const Edge* edge, node.InputEdge(i));
+    Node* src = copy->graph().FindNode(edge->src->name());
+    if (src == nullptr) return errors::InvalidArgument("Node '", node.name(), "' has an unknown input");
+    copy->graph().AddEdge(src, edge->src_output, copy, i);
+  }
+  return Status();
+}
+
+}  // namespace
+
 // Copies the nodes of `graph` that are new; on error some of them.
 Status DirectSession::AddNodesOf(const Graph& graph) {
   for (int id = seen_ids_; id < graph.num_node_ids(); ++id) {
@@ -244,9 +263,10 @@ Status DirectSession::AddNodesOf(const Graph& graph) {
       }
       if (e->IsControl()) {
         graph_->AddControlEdge(src, copy);
-      } else {
-        graph_->AddEdge(src, e->src_output, copy, e->dst_input);
+        continue;
       }
+      if (e->src_output >= src->num_outputs()) MR_RETURN_IF_ERROR(Lengthen(*e->src, src));
+      graph_->AddEdge(src, e->src_output, copy, e->dst_input);
     }
   }
   return Status();

@@ -420,7 +420,9 @@ StatusOr<std::shared_ptr<OpKernel>> LocalWorker::MakeKernel(const Node& node, co
   if (keep) {
     MutexLock lock(mu_);
     const auto it = stateful_kernels_.find(key);
-    if (it != stateful_kernels_.end()) return it->second;
+    // Gradients may have given the node more outputs since.
+    if (it != stateful_kernels_.end() && it->second->num_outputs() == node.num_outputs()) return it->second;
+    if (it != stateful_kernels_.end()) stateful_kernels_.erase(it);
   }
   KernelConstruction construction(node.name(), node.shared_props(), device, devices_->resources(device),
                                   &functions_);

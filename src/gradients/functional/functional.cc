@@ -6,10 +6,37 @@
 #include <utility>
 #include <vector>
 
-#include "gradients/family.h"
+#include "gradients/functional/operands.h"
 
 namespace millrace {
 namespace gradients {
+
+std::vector<DataType> GradientTypes(GradientContext& c, int first) {
+  std::vector<DataType> types;
+  for (int i = first; i < c.num_inputs(); ++i) {
+    DataType type = BaseType(c.node().input_type(i));
+    if (type == DataType::kResource) {
+      const Output in = c.input(i).output();
+      PartialShape shape;
+      DataType held = DataType::kInvalid;
+      if (in.IsSet() && c.builder().shapes().OutputHandle(*in.node, in.index, &shape, &held)) {
+        type = held;
+      } else if (c.wants(i)) {
+        c.builder().Fail(errors::Unimplemented("The type of what the resource behind input ", i,
+                                               " holds is not known, so it can't be differentiated"));
+      }
+    }
+    types.push_back(type);
+  }
+  return types;
+}
+
+NameAttrList GradientOf(const NameAttrList& f, const std::vector<DataType>& from,
+                        const std::vector<DataType>& to) {
+  return {"SymbolicGradient",
+          std::make_shared<const AttrMap>(AttrMap{{"f", f}, {"Tin", from}, {"Tout", to}})};
+}
+
 namespace {
 
 // The tensors that a gradient function takes, from input `first` on, with their types.
@@ -40,37 +67,28 @@ Operands ParametersAndGradients(GradientContext& c, int first) {
   return operands;
 }
 
-// The gradient of a resource is that of its value, whose type must be known.
-std::vector<DataType> GradientTypes(GradientContext& c, int first) {
+// As the operands of ParametersAndGradients, before there are any.
+std::vector<DataType> ParametersAndGradientTypes(const GradientContext& c, int first) {
   std::vector<DataType> types;
-  for (int i = first; i < c.num_inputs(); ++i) {
-    DataType type = BaseType(c.node().input_type(i));
-    if (type == DataType::kResource) {
-      const Output in = c.input(i).output();
-      PartialShape shape;
-      DataType held = DataType::kInvalid;
-      if (in.IsSet() && c.builder().shapes().OutputHandle(*in.node, in.index, &shape, &held)) {
-        type = held;
-      } else if (c.wants(i)) {
-        c.builder().Fail(errors::Unimplemented("The type of what the resource behind input ", i,
-                                               " holds is not known, so it can't be differentiated"));
-      }
-    }
-    types.push_back(type);
+  for (int i = first; i < c.num_inputs(); ++i) types.push_back(BaseType(c.node().input_type(i)));
+  for (int i = 0; i < c.num_outputs(); ++i) {
+    const Output grad = c.grad_value(i).IsSet() ? c.grad_value(i).values() : Output();
+    types.push_back(BaseType(grad.IsSet() ? grad.node->output_type(grad.index) : c.node().output_type(i)));
   }
   return types;
+}
+
+bool AnyMustSplit(const GradientContext& c, const SplitCall& call, const std::vector<DataType>& types) {
+  std::vector<NameAttrList> gradients;
+  for (const NameAttrList& f : call.functions)
+    gradients.push_back(GradientOf(f, ParametersAndGradientTypes(c, call.first), types));
+  return MustSplit(c, call.functions, gradients);
 }
 
 void TakeResults(GradientContext& c, Node* node, int first) {
   for (int i = first; node != nullptr && i < c.num_inputs(); ++i) {
     if (c.wants(i)) c.SetInputGrad(i, Expr(c.builder(), {node, i - first}));
   }
-}
-
-NameAttrList GradientOf(const NameAttrList& f, const std::vector<DataType>& from,
-                        const std::vector<DataType>& to) {
-  return {"SymbolicGradient",
-          std::make_shared<const AttrMap>(AttrMap{{"f", f}, {"Tin", from}, {"Tout", to}})};
 }
 
 Status CallGradient(GradientContext& c, const NameAttrList& f) {
@@ -95,7 +113,22 @@ NameAttrList OpAsFunction(const Node& node) {
 Status CalleeGrad(GradientContext& c) {
   const std::string& op = c.node().op_name();
   const bool names_function = op == "PartitionedCall" || op == "StatefulPartitionedCall";
-  return CallGradient(c, names_function ? c.Attr<NameAttrList>("f") : OpAsFunction(c.node()));
+  if (!names_function) return CallGradient(c, OpAsFunction(c.node()));
+  const auto f = c.Attr<NameAttrList>("f");
+  const std::vector<DataType> types = GradientTypes(c, 0);
+  if (!c.status().ok()) return c.status();
+  if (MustSplit(c, {f}, {GradientOf(f, ParametersAndGradientTypes(c, 0), types)}))
+    return SplitCallGradient(c, {.first = 0, .attrs = {"f"}, .functions = {f}});
+  return CallGradient(c, f);
+}
+
+Status LoopGrad(GradientContext& c) {
+  const NameAttrList loop = OpAsFunction(c.node());
+  const std::vector<DataType> types = GradientTypes(c, 0);
+  if (!c.status().ok()) return c.status();
+  if (MustSplit(c, {loop}, {GradientOf(loop, ParametersAndGradientTypes(c, 0), types)}))
+    return SplitLoopGradient(c);
+  return CallGradient(c, loop);
 }
 
 // The gradient of an op that is treated as a function.
@@ -117,15 +150,23 @@ Status BranchGradient(GradientContext& c, const char* selector, const Operands& 
 
 Status IfGrad(GradientContext& c) {
   const std::vector<DataType> types = GradientTypes(c, 1);
+  SplitCall split{.first = 1, .attrs = {"then_branch", "else_branch"}, .functions = {}};
+  for (const char* branch : split.attrs) split.functions.push_back(c.Attr<NameAttrList>(branch));
+  if (!c.status().ok()) return c.status();
+  if (AnyMustSplit(c, split, types)) return SplitCallGradient(c, split);
   const Operands operands = ParametersAndGradients(c, 1);
   AttrMap attrs;
-  for (const char* branch : {"then_branch", "else_branch"})
+  for (const char* branch : split.attrs)
     attrs.Set(branch, GradientOf(c.Attr<NameAttrList>(branch), operands.types, types));
   return BranchGradient(c, "cond", operands, types, std::move(attrs));
 }
 
 Status CaseGrad(GradientContext& c) {
   const std::vector<DataType> types = GradientTypes(c, 1);
+  const SplitCall split{
+      .first = 1, .attrs = {"branches"}, .functions = c.Attr<std::vector<NameAttrList>>("branches")};
+  if (!c.status().ok()) return c.status();
+  if (AnyMustSplit(c, split, types)) return SplitCallGradient(c, split);
   const Operands operands = ParametersAndGradients(c, 1);
   std::vector<NameAttrList> branches;
   for (const NameAttrList& f : c.Attr<std::vector<NameAttrList>>("branches"))
@@ -160,8 +201,8 @@ constexpr Row kRows[] = {
     {"If", IfGrad},
     {"StatelessIf", IfGrad},
     {"Case", CaseGrad},
-    {"While", OpAsFunctionGrad},
-    {"StatelessWhile", OpAsFunctionGrad},
+    {"While", LoopGrad},
+    {"StatelessWhile", LoopGrad},
     {"_ListToArray", ListToArrayGrad},
     {"_ArrayToList", ArrayToListGrad},
 };

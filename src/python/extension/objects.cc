@@ -266,10 +266,27 @@ PyObject* ObjectOfOperation(GraphObject* graph, TF_Operation* op) {
   return AdoptOperation(graph, op, nullptr);
 }
 
+namespace {
+
+// Gradients give calls, conditions and loops more outputs, and loops more inputs.
+bool AppendOutputs(OperationObject* op) {
+  const int count = TF_OperationNumOutputs(op->op);
+  Py_CLEAR(op->inputs);
+  for (auto i = static_cast<int>(PyList_GET_SIZE(op->outputs)); i < count; ++i) {
+    const Ref tensor(MakeTensor(reinterpret_cast<PyObject*>(op), op->op, i));
+    if (!tensor || PyList_Append(op->outputs, tensor.get()) < 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 PyObject* ObjectOfOutput(GraphObject* graph, TF_Output output) {
   PyObject* op = ObjectOfOperation(graph, output.oper);
   if (op == nullptr) return nullptr;
   PyObject* outputs = OperationOf(op)->outputs;
+  if (outputs != nullptr && output.index >= PyList_GET_SIZE(outputs) && !AppendOutputs(OperationOf(op)))
+    return nullptr;
   if (outputs == nullptr || output.index < 0 || output.index >= PyList_GET_SIZE(outputs)) {
     PyErr_SetString(PyExc_RuntimeError, "An operation that is being freed has no outputs");
     return nullptr;

@@ -235,6 +235,11 @@ def _make(record: Any, grads: list[Any], wanted: list[bool], with_sizes: bool = 
         ys = [(o, g) for o, g in zip(op.outputs, arriving) if g is not None]
         xs = [t for t, w in zip(inputs, wanted) if w]
         found = gradients_impl.gradients([y for y, _ in ys], xs, grad_ys=[g for _, g in ys])
+        if len(op.outputs) > len(record.outputs):
+            raise NotImplementedError(
+                "The gradient of %s needs values that were not kept when it was executed: call it in a tf.function"
+                % op.type
+            )
         outputs = []
         for tensor, value in zip(op.outputs, record.outputs):
             stand_in = _placeholder(value, "output", with_sizes)

@@ -40,6 +40,17 @@ class GraphFunctions(_Base):
         self._functions[name] = function
         self._op_defs.pop(name, None)
 
+    def _adopt_functions(self) -> None:
+        """Takes notice of functions that the engine has added to the library."""
+        from millrace.core.framework import function_pb2
+        from millrace.python.framework import _defined_function
+
+        for data in self._function_defs():
+            definition = function_pb2.FunctionDef.FromString(data)
+            name = definition.signature.name
+            if name not in self._functions:
+                self._functions[name] = _defined_function._from_definition(definition)
+
     def _is_function(self, name: Any) -> bool:
         return _text(name) in self._functions
 

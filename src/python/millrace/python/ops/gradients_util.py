@@ -182,9 +182,20 @@ def _compute(
         except LookupError as error:
             if not _gradient_calls.declare_missing(graph, str(error)):
                 raise
+    calls = [op for op in fresh if op.type in _CALLS]
+    if calls:
+        graph._adopt_functions()
+        for op in calls:
+            assert op.inputs is not None  # makes the tensors that the engine added to the forward operation
     _gradient_frames.settle(graph, fresh, context, apply_scopes=True, colocate=options.colocate)
     _note_originals(graph, fresh, options.scope + "/" if options.scope else "")
     return [_gradient_calls.from_engine(result) for result in results], fresh
+
+
+# Their gradients may call functions that the engine made.
+_CALLS = frozenset(
+    ("If", "StatelessIf", "Case", "While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall")
+)
 
 
 def _note_originals(graph: Any, fresh: list[Any], scope: str) -> None:
