@@ -27,6 +27,7 @@ using std::chrono::steady_clock;
 
 constexpr char kPeer[] = "/job:ps/replica:0/task:0";
 constexpr milliseconds kPatience{600};
+constexpr size_t kAnswer = 8000;
 
 // Answers OpenCalls with `address`, all else with "below".
 class Below : public Transport {
@@ -406,7 +407,13 @@ TEST_F(CallSocketTest, RequestsThatMakeNoSenseCloseTheirConnection) {
 }
 
 TEST_F(CallSocketTest, APeerThatReadsLateGetsEveryAnswer) {
+  std::atomic<int> answered{0};
+  handler_ = [&](Method, const std::string& request, int64_t, CancellationManager&, Reply reply) {
+    ++answered;
+    reply(Status(), MessageBytes(std::string(kAnswer, request[0])));
+  };
   Serve();
+  answered = 0;
   const SocketAddress address = *sender_->AddressForCalls();
   const auto fd = ConnectWithTcp("127.0.0.1", address.port, milliseconds(5000));
   ASSERT_TRUE(fd.ok());
@@ -415,7 +422,7 @@ TEST_F(CallSocketTest, APeerThatReadsLateGetsEveryAnswer) {
       WriteAll(fd->get(), {reinterpret_cast<const char*>(&hello), sizeof(hello)}, {}, kPatience).ok());
   SocketAnswer answer;
   ASSERT_TRUE(ReadAll(fd->get(), &answer, sizeof(answer), kPatience).status.ok());
-  // More answers than the sockets hold, and than the server keeps.
+  // 320 MB of answers: many more than the sockets hold, and than the server keeps.
   constexpr int kCalls = 40'000;
   std::thread writing([&] {
     const std::string request(200, 'r');
@@ -427,9 +434,15 @@ TEST_F(CallSocketTest, APeerThatReadsLateGetsEveryAnswer) {
       ASSERT_TRUE(WriteAll(fd->get(), Head(head), request, milliseconds(20'000)).ok());
     }
   });
-  std::this_thread::sleep_for(kPatience / 3);
+  // Nobody reads the answers, so the server stops to read calls; its patience with the peer has not ended.
+  const auto give_up = steady_clock::now() + kPatience / 3;
+  for (int before = -1; before != answered && steady_clock::now() < give_up;) {
+    before = answered;
+    std::this_thread::sleep_for(kPatience / 8);
+  }
+  EXPECT_LT(answered, kCalls / 4);
   std::vector<bool> seen(kCalls);
-  std::string bytes(200, '\0');
+  std::string bytes(kAnswer, '\0');
   for (int i = 0; i < kCalls; ++i) {
     CallHeader head;
     ASSERT_TRUE(ReadAll(fd->get(), &head, sizeof(head), milliseconds(20'000)).status.ok());
