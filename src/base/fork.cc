@@ -5,20 +5,18 @@
 #include <pthread.h>
 
 namespace millrace {
+
+std::atomic<int> fork_count{0};
+
 namespace {
 
-std::atomic<int> forks{0};
+[[maybe_unused]] const bool counts = [] {
+  RunInForkedChildren([] { fork_count.fetch_add(1, std::memory_order_relaxed); });
+  return true;
+}();
 
 }  // namespace
 
 void RunInForkedChildren(void (*fn)()) { ::pthread_atfork(nullptr, nullptr, fn); }
-
-int ForkCount() {
-  [[maybe_unused]] static const bool counts = [] {
-    RunInForkedChildren([] { forks.fetch_add(1, std::memory_order_relaxed); });
-    return true;
-  }();
-  return forks.load(std::memory_order_relaxed);  // written while the process has one thread
-}
 
 }  // namespace millrace

@@ -14,8 +14,11 @@ namespace millrace {
 // it takes no lock that another thread may have held.
 void RunInForkedChildren(void (*fn)());
 
-// How many forks lie between this process and the first call in one of its ancestors.
-int ForkCount();
+// How many forks lie between this process and the start of the program.
+extern std::atomic<int> fork_count;
+inline int ForkCount() {
+  return fork_count.load(std::memory_order_relaxed);
+}  // one thread runs when it is written
 
 // Remembers the process in which it was made.
 class ForkMark {

@@ -4,21 +4,33 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 namespace millrace {
 
 // Memory that two cores write should be this far apart: adjacent lines of 64 bytes are fetched in pairs.
 inline constexpr size_t kCacheApart = 128;
 
+// A slot below this is of one thread alone, also after the thread has ended: what is indexed by it is written
+// by no other thread, so that it needs no atomic exchange.
+inline constexpr unsigned kOwnedSlots = 16;
+
 // A small number of the calling thread, dealt out in turn: threads that index an array by it, modulo its
-// size, seldom meet. It says nothing more; two threads may have the same.
+// size, seldom meet. From kOwnedSlots on two threads may have the same.
 inline unsigned ThreadSlot() {
-  static std::atomic<unsigned> next{0};
+  static std::atomic<uint64_t> next{0};
   static constinit thread_local unsigned slot = ~0u;
-  // Relaxed: only the number matters.
-  if (slot == ~0u) [[unlikely]]
-    slot = next.fetch_add(1, std::memory_order_relaxed) & 0xffff;
+  if (slot == ~0u) [[unlikely]] {
+    // Relaxed: only the number matters.
+    const uint64_t number = next.fetch_add(1, std::memory_order_relaxed);
+    slot = static_cast<unsigned>(number < 0x10000 ? number : 0x8000 | (number & 0x7fff));
+  }
   return slot;
+}
+
+// Of an array with kOwnedSlots places for threads of their own and `shared` ones for all others.
+inline unsigned PlaceOfSlot(unsigned slot, unsigned shared) {
+  return slot < kOwnedSlots ? slot : kOwnedSlots + slot % shared;
 }
 
 }  // namespace millrace

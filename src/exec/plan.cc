@@ -67,7 +67,8 @@ StatusOr<std::unique_ptr<Plan>> Plan::Build(std::unique_ptr<Graph> graph, Device
 }
 
 Plan::~Plan() {
-  for (CachedState& cached : state_cache_) delete cached.state.load(std::memory_order_acquire);
+  for (CachedState& cached : own_states_) delete cached.state.load(std::memory_order_acquire);
+  for (CachedState& cached : shared_states_) delete cached.state.load(std::memory_order_acquire);
 }
 
 Status Plan::CreateKernels(const std::vector<Node*>& order, KernelSource kernels) {
@@ -286,9 +287,16 @@ void Plan::SetWorthParallel(bool worth) const {
 }
 
 std::unique_ptr<StepState> Plan::AcquireState() const {
-  const unsigned first = ThreadSlot();
-  for (unsigned i = 0; i < kStateCache; ++i) {
-    std::atomic<StepState*>& cached = state_cache_[(first + i) % kStateCache].state;
+  const unsigned slot = ThreadSlot();
+  if (slot < kOwnStates) [[likely]] {
+    std::atomic<StepState*>& own = own_states_[slot].state;
+    if (StepState* state = own.load(std::memory_order_relaxed)) {
+      own.store(nullptr, std::memory_order_relaxed);
+      return std::unique_ptr<StepState>(state);
+    }
+  }
+  for (unsigned i = 0; i < kSharedStates; ++i) {
+    std::atomic<StepState*>& cached = shared_states_[(slot + i) % kSharedStates].state;
     if (cached.load(std::memory_order_relaxed) == nullptr) continue;
     // Pairs with the release in ReleaseState: the state's contents are seen.
     if (StepState* state = cached.exchange(nullptr, std::memory_order_acquire))
@@ -298,9 +306,16 @@ std::unique_ptr<StepState> Plan::AcquireState() const {
 }
 
 void Plan::ReleaseState(std::unique_ptr<StepState> state) const {
-  const unsigned first = ThreadSlot();
-  for (unsigned i = 0; i < kStateCache; ++i) {
-    std::atomic<StepState*>& cached = state_cache_[(first + i) % kStateCache].state;
+  const unsigned slot = ThreadSlot();
+  if (slot < kOwnStates) [[likely]] {
+    std::atomic<StepState*>& own = own_states_[slot].state;
+    if (own.load(std::memory_order_relaxed) == nullptr) {
+      own.store(state.release(), std::memory_order_release);  // for the destructor
+      return;
+    }
+  }
+  for (unsigned i = 0; i < kSharedStates; ++i) {
+    std::atomic<StepState*>& cached = shared_states_[(slot + i) % kSharedStates].state;
     StepState* expected = nullptr;
     if (cached.load(std::memory_order_relaxed) == nullptr &&
         cached.compare_exchange_strong(expected, state.get(), std::memory_order_release,

@@ -166,7 +166,8 @@ class Plan {
   void SetFlow(const Node& node, PlanNode* p);
   bool IsConstant(const Node& node) const;
 
-  static constexpr int kStateCache = 8;
+  static constexpr unsigned kOwnStates = 8;  // of the threads with the first slots, one each
+  static constexpr unsigned kSharedStates = 8;
 
   std::unique_ptr<Graph> graph_;
   Device& device_;
@@ -200,7 +201,8 @@ class Plan {
   struct alignas(kCacheApart) CachedState {
     std::atomic<StepState*> state{nullptr};
   };
-  mutable CachedState state_cache_[kStateCache];
+  mutable CachedState own_states_[kOwnStates];  // written by their thread only
+  mutable CachedState shared_states_[kSharedStates];
 };
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -39,7 +40,7 @@ void ReadyQueue::Push(std::span<const Item> items) {
   bool work_here = false, work_beside = false;
   {
     MutexLock lock(mu_);
-    items_.insert(items_.end(), items.begin(), items.end());
+    items_.Push(items);
     maybe_work_.store(true, std::memory_order_relaxed);  // a hint; the lock orders the data
     const int waiting = waiting_ ? 1 : 0;
     if (waiting_) {
@@ -137,8 +138,7 @@ bool ReadyQueue::TakeAndRun(bool own) {
       maybe_work_.store(false, std::memory_order_relaxed);
       return false;
     } else {
-      item = items_.front();
-      items_.pop_front();
+      item = items_.Pop();
     }
     if (items_.empty()) maybe_work_.store(false, std::memory_order_relaxed);
     ++active_;
@@ -186,7 +186,7 @@ bool ReadyQueue::Take(BlockingCall& call) {
     const bool alone = put_off_.empty() && !in_call_ && items_.empty() && pending_async_ == 1;
     if (call.slow() && !alone) return false;
     const bool slow_last = !put_off_.empty() && put_off_.back().slow();
-    put_off_.insert(put_off_.end() - (slow_last ? 1 : 0), std::move(call));
+    put_off_.insert(slow_last ? std::prev(put_off_.end()) : put_off_.end(), std::move(call));
     has_put_off_.store(true, std::memory_order_relaxed);  // hints; the lock orders the data
     maybe_work_.store(true, std::memory_order_relaxed);
     if (waiting_) {
@@ -224,7 +224,7 @@ bool ReadyQueue::RunPutOff() {
 }
 
 void ReadyQueue::GivePutOffAway() {
-  std::deque<BlockingCall> calls;
+  std::list<BlockingCall> calls;
   {
     MutexLock lock(mu_);
     if (own_thread_ != std::this_thread::get_id()) return;
@@ -235,7 +235,7 @@ void ReadyQueue::GivePutOffAway() {
 }
 
 bool ReadyQueue::Look(bool is_last) {
-  std::deque<BlockingCall> calls;
+  std::list<BlockingCall> calls;
   bool goes_on = true;
   {
     MutexLock lock(mu_);

@@ -4,13 +4,14 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <span>
 #include <thread>
 
 #include "base/function.h"
 #include "base/mutex.h"
 #include "base/thread_pool.h"
+#include "exec/item_fifo.h"
 #include "exec/walker.h"
 #include "kernel/blocking_kernel.h"
 #include "millrace/ref.h"
@@ -97,14 +98,14 @@ class ReadyQueue final : public RefCounted, public BlockingHost {
   std::atomic<bool> own_thread_waits_{false};  // a hint of waiting_
   Mutex mu_;
   CondVar changed_;
-  std::deque<Item> items_ MR_GUARDED_BY(mu_);
+  ItemFifo items_ MR_GUARDED_BY(mu_);
   Item handed_over_ MR_GUARDED_BY(mu_);  // for the step's own thread; no walker: none
   int active_ MR_GUARDED_BY(mu_) = 0;    // threads inside a walker
   int pending_async_ MR_GUARDED_BY(mu_) = 0;
   int helpers_ MR_GUARDED_BY(mu_) = 0;       // scheduled or working
   bool waiting_ MR_GUARDED_BY(mu_) = false;  // the step's own thread, for work: it was not woken yet
   const std::thread::id own_thread_ = std::this_thread::get_id();  // unless detached
-  std::deque<BlockingCall> put_off_ MR_GUARDED_BY(mu_);            // a slow one is the last
+  std::list<BlockingCall> put_off_ MR_GUARDED_BY(mu_);             // a slow one is the last
   std::atomic<bool> has_put_off_{false};                           // a hint of that
   bool in_call_ MR_GUARDED_BY(mu_) = false;  // the own thread is in one that was put off
   uint64_t calls_ MR_GUARDED_BY(mu_) = 0;    // that it has begun

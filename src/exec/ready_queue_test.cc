@@ -4,9 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <random>
 #include <thread>
+#include <vector>
 
 #include "base/notification.h"
+#include "exec/item_fifo.h"
 #include "exec/walker.h"
 
 namespace millrace {
@@ -66,6 +70,33 @@ TEST(ReadyQueueTest, WhatComesAfterAHandOverGetsAnotherThread) {
     });
     queue->WorkUntilDone();
     worker.join();
+  }
+}
+
+// Beside a std::deque, with random numbers of items that come and go.
+TEST(ItemFifoTest, GivesItemsInTheirOrder) {
+  ItemFifo fifo;
+  std::deque<uint32_t> expected;
+  std::mt19937 random(1);
+  uint32_t next = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    const bool grows = round / 2'000 % 2 == 0;
+    std::vector<ReadyItem> items(random() % (grows ? 7 : 4));
+    for (ReadyItem& item : items) {
+      item = {.walker = reinterpret_cast<Walker*>(uintptr_t{8}), .node = next, .dead = next % 3 == 0};
+      expected.push_back(next++);
+    }
+    fifo.Push(items);
+    for (uint32_t n = random() % (grows ? 5 : 7); n > 0 && !expected.empty(); --n) {
+      ASSERT_FALSE(fifo.empty());
+      const ReadyItem item = fifo.Pop();
+      ASSERT_EQ(item.node, expected.front());
+      ASSERT_EQ(item.dead, item.node % 3 == 0);
+      ASSERT_EQ(item.walker, reinterpret_cast<Walker*>(uintptr_t{8}));
+      ASSERT_EQ(item.iteration, nullptr);
+      expected.pop_front();
+    }
+    ASSERT_EQ(fifo.empty(), expected.empty());
   }
 }
 

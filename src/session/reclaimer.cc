@@ -11,6 +11,7 @@ void Reclaimer::Retire(Object object) {
   std::vector<Object> free;  // destroyed after the lock is released
   MutexLock lock(mu_);
   next_.push_back(std::move(object));
+  HeavyFence();  // what was unlinked until now is seen by all readers whose counts Advance does not see
   // Without readers three rounds free everything: one to end an older wait, one to begin and one to end this.
   for (int round = 0; round < 3; ++round) Advance(&free);
 }
@@ -20,8 +21,12 @@ void Reclaimer::Advance(std::vector<Object>* free) {
   for (size_t i = 0; i < kStripes; ++i) {
     for (size_t side = 0; side < 2; ++side) {
       bool& busy = busy_[i][side];
-      // An addition, not a load: it reads the latest value. Acquire pairs with the release of ~Reader.
-      if (busy && stripes_[i].readers[side].fetch_add(0, std::memory_order_acq_rel) == 0) busy = false;
+      // Acquire pairs with the release of ~Reader. Where several threads count, an addition, not a load: it
+      // reads the latest value. A count with an owner, who writes it without one, must not be written here.
+      std::atomic<int64_t>& count = stripes_[i].readers[side];
+      if (busy && (i < kOwnedSlots ? count.load(std::memory_order_acquire)
+                                   : count.fetch_add(0, std::memory_order_acq_rel)) == 0)
+        busy = false;
       any[side] |= busy;
     }
   }

@@ -9,14 +9,16 @@
 #include <memory>
 #include <vector>
 
+#include "base/asymmetric_fence.h"
 #include "base/mutex.h"
 #include "base/thread_slot.h"
 
 namespace millrace {
 
 // Frees objects that readers find without a lock. A writer first unlinks an object, then retires it; it is
-// freed by a later Retire, at the earliest when all readers that began before have ended. A reader costs two
-// atomic additions to memory that threads seldom share. Thread-safe.
+// freed by a later Retire, at the earliest when all readers that began before have ended. A reader on a
+// thread with a slot of its own counts without an atomic addition, one on another thread adds twice to memory
+// that threads seldom share. Thread-safe.
 class Reclaimer {
  public:
   using Object = std::shared_ptr<const void>;
@@ -25,17 +27,29 @@ class Reclaimer {
   class Reader {
    public:
     explicit Reader(Reclaimer& reclaimer)
-        : count_(reclaimer.stripes_[ThreadSlot() % kStripes]
+        : owned_(ThreadSlot() < kOwnedSlots),
+          count_(reclaimer.stripes_[PlaceOfSlot(ThreadSlot(), kShared)]
                      .readers[reclaimer.side_.load(std::memory_order_relaxed)]) {
-      // Pairs with the addition of 0 in Advance: either that sees this reader, or this reader sees what was
-      // unlinked before.
-      count_.fetch_add(1, std::memory_order_acq_rel);
+      // Pairs with the fence and the addition of 0 in Advance: either that sees this reader, or this reader
+      // sees what was unlinked before.
+      if (owned_) [[likely]] {
+        count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        LightFence();
+      } else {
+        count_.fetch_add(1, std::memory_order_acq_rel);
+      }
     }
-    ~Reader() { count_.fetch_sub(1, std::memory_order_release); }
+    ~Reader() {
+      if (owned_) [[likely]]
+        count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+      else
+        count_.fetch_sub(1, std::memory_order_release);
+    }
     Reader(const Reader&) = delete;
     Reader& operator=(const Reader&) = delete;
 
    private:
+    const bool owned_;
     std::atomic<int64_t>& count_;
   };
 
@@ -50,7 +64,8 @@ class Reclaimer {
   size_t num_retired() const MR_EXCLUDES(mu_);
 
  private:
-  static constexpr size_t kStripes = 16;
+  static constexpr unsigned kShared = 16;
+  static constexpr size_t kStripes = kOwnedSlots + kShared;
   struct alignas(kCacheApart) Stripe {
     std::array<std::atomic<int64_t>, 2> readers = {};
   };

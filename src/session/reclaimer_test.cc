@@ -84,10 +84,13 @@ struct Value {
   std::atomic<int> number;
 };
 
-TEST(ReclaimerTest, ReadersOnManyThreadsNeverSeeFreedObjects) {
+// `shared`: on threads without a slot of their own.
+void ReadWhileObjectsAreRetired(bool shared) {
+  for (unsigned slot = 0; shared && slot < kOwnedSlots;) std::thread([&] { slot = ThreadSlot(); }).join();
+
   Reclaimer reclaimer;
   auto current = std::make_shared<Value>(0);
-  std::atomic<const Value*> shared{current.get()};
+  std::atomic<const Value*> linked{current.get()};
   std::atomic<bool> stop{false};
   std::atomic<int> bad{0};
   std::vector<std::thread> threads;
@@ -95,13 +98,13 @@ TEST(ReclaimerTest, ReadersOnManyThreadsNeverSeeFreedObjects) {
     threads.emplace_back([&] {
       while (!stop.load()) {
         const Reclaimer::Reader reader(reclaimer);
-        if (shared.load(std::memory_order_acquire)->number.load() < 0) ++bad;
+        if (linked.load(std::memory_order_acquire)->number.load() < 0) ++bad;
       }
     });
   }
   for (int i = 1; i < 5000; ++i) {
     auto next = std::make_shared<Value>(i);
-    shared.store(next.get(), std::memory_order_release);
+    linked.store(next.get(), std::memory_order_release);
     reclaimer.Retire(std::exchange(current, std::move(next)));
   }
   stop = true;
@@ -110,6 +113,10 @@ TEST(ReclaimerTest, ReadersOnManyThreadsNeverSeeFreedObjects) {
   reclaimer.Retire(nullptr);
   EXPECT_EQ(reclaimer.num_retired(), 0u);
 }
+
+TEST(ReclaimerTest, ReadersOnManyThreadsNeverSeeFreedObjects) { ReadWhileObjectsAreRetired(false); }
+
+TEST(ReclaimerTest, ReadersWithSharedSlotsNeverSeeFreedObjects) { ReadWhileObjectsAreRetired(true); }
 
 }  // namespace
 }  // namespace millrace

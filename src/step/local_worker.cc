@@ -74,6 +74,7 @@ class LocalPartition : public InstalledPartition {
     for (const Part& part : parts_) {
       for (const Node* node : part.plan->graph().OpNodes()) collective_ = collective_ || IsCollective(*node);
     }
+    plain_ = parts_.size() == 1 && !collective_;
     if (parts_.size() == 1 && !collective_) brief_start_ = BriefStart(*parts_[0].plan);
   }
 
@@ -90,6 +91,15 @@ class LocalPartition : public InstalledPartition {
   }
 
   void Run(StepArgs& args, Done done) override {
+    if (plain_ && !args.detached && args.metadata == nullptr && args.info.call_depth == 0 &&
+        !args.info.several_tasks) [[likely]] {
+      CallFrame frame{args.args, args.rets};
+      PartitionRun run{parts_[0].plan.get(), Services(parts_[0], args, frame), nullptr};
+      Status status = RunPartitions({&run, 1}, args.inter_op_pool);
+      if (!kept_.empty()) [[unlikely]]
+        KeepTensors(args, status);
+      return done(std::move(status));
+    }
     if (args.info.several_tasks) [[unlikely]]
       return RunWithOthers(args, std::move(done));
     RunMembers(args, std::move(done));
@@ -146,14 +156,6 @@ class LocalPartition : public InstalledPartition {
     if (args.detached && args.info.call_depth == 0) return StartDetached(args, std::move(done));
     CallFrame frame{args.args, args.rets};
     if (args.info.call_depth > 0) return RunCalled(args, frame, std::move(done));
-    if (parts_.size() == 1 && args.metadata == nullptr) [[likely]] {
-      PartitionRun run{parts_[0].plan.get(), Services(parts_[0], args, frame), nullptr};
-      Status status = RunPartitions({&run, 1}, args.inter_op_pool);
-      if (!kept_.empty()) [[unlikely]]
-        KeepTensors(args, status);
-      done(std::move(status));
-      return;
-    }
     Status status = args.metadata == nullptr ? RunGeneral(args, frame) : RunTraced(args, frame);
     KeepTensors(args, status);
     done(std::move(status));
@@ -285,6 +287,7 @@ class LocalPartition : public InstalledPartition {
   bool may_wait_ = false;  // for kernels or other devices
   bool simple_ = false;    // one device, no loops, nothing to wait for
   bool collective_ = false;
+  bool plain_ = false;                 // one device, no collectives, nothing kept
   std::vector<uint32_t> brief_start_;  // see BriefStart
 };
 

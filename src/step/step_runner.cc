@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "base/asymmetric_fence.h"
 #include "base/step_cancelled.h"
 #include "base/thread_pool.h"
 #include "step/deadline.h"
@@ -39,6 +40,21 @@ StepRunner::Context* StepRunner::Acquire(List& from) {
       return c;
     }
   }
+  return AddContext(from);
+}
+
+StepRunner::Context* StepRunner::AcquireOwn(List& from) {
+  for (Context* c = from.first.load(std::memory_order_relaxed); c != nullptr; c = c->next) {
+    if (c->in_use.load(std::memory_order_relaxed)) continue;
+    c->in_use.store(true, std::memory_order_relaxed);
+    LightFence();  // pairs with the heavy ones in Close and CancelSteps
+    return c;
+  }
+  return AddContext(from);
+}
+
+StepRunner::Context* StepRunner::AddContext(List& to) {
+  std::atomic<Context*>& list = to.first;
   auto* made = new Context;
   made->in_use.store(true, std::memory_order_relaxed);
   made->next = list.load(std::memory_order_relaxed);
@@ -100,7 +116,9 @@ Status StepRunner::End(Context* context, const Request& request, CancellationMan
 }
 
 Status StepRunner::Run(const CompiledStep& step, const Request& request) {
-  Context* context = Acquire(lists_[ThreadSlot() % kLists]);
+  const unsigned slot = ThreadSlot();
+  List& list = lists_[PlaceOfSlot(slot, kSharedLists)];
+  Context* context = slot < kOwnedSlots ? AcquireOwn(list) : Acquire(list);
   // Either this sees closed_, or Close, which sets it first and then walks the list, cancels this context.
   if (closed_.load(std::memory_order_seq_cst)) {
     context->in_use.store(false, std::memory_order_release);
@@ -178,6 +196,7 @@ Status StepRunner::RunWorkers(const CompiledStep& step, StepArgs& args) {
 void StepRunner::Close() {
   MutexLock lock(mu_);
   closed_.store(true, std::memory_order_seq_cst);
+  HeavyFence();
   const auto cancel = [](List& list) {
     for (Context* c = list.first.load(std::memory_order_seq_cst); c != nullptr; c = c->next)
       c->cancellation.StartCancel();
@@ -188,6 +207,7 @@ void StepRunner::Close() {
 
 void StepRunner::CancelSteps() {
   MutexLock lock(mu_);
+  HeavyFence();
   const auto cancel = [](List& list) {
     for (Context* c = list.first.load(std::memory_order_seq_cst); c != nullptr; c = c->next) {
       if (c->in_use.load(std::memory_order_acquire)) c->cancellation.StartCancel();

@@ -78,9 +78,12 @@ class StepRunner {
   struct alignas(kCacheApart) List {
     std::atomic<Context*> first{nullptr};
   };
-  static constexpr int kLists = 16;
+  static constexpr unsigned kSharedLists = 16;
   struct StartedStep;
   static Context* Acquire(List& list);
+  // From a list that no other thread takes from.
+  static Context* AcquireOwn(List& list);
+  static Context* AddContext(List& list);
   // Makes the context serve the request.
   static StepArgs Begin(Context& context, const CompiledStep& step, const Request& request,
                         CancellationManager::Token* token);
@@ -90,7 +93,7 @@ class StepRunner {
   static Status RunWorkers(const CompiledStep& step, StepArgs& args);
 
   std::atomic<bool> closed_{false};
-  std::array<List, kLists> lists_;
+  std::array<List, kOwnedSlots + kSharedLists> lists_;
   List started_list_;  // for steps without a thread, of which there may be many
   Mutex mu_;           // serialises Close
   Mutex started_mu_;

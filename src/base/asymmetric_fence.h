@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+
+namespace millrace {
+
+// Two threads that each write one variable and then read the other's need a fence between the two, so that at
+// least one sees what the other wrote. Where one side does that all the time and the other seldom, the first
+// uses LightFence, which costs nothing where the system can have all threads of the process execute a fence
+// (membarrier, Linux 4.14), and the second HeavyFence, which asks for it and takes some microseconds.
+
+extern std::atomic<bool>
+    heavy_fences_reach_all_threads;  // false until the start of the process has found out
+
+inline void LightFence() {
+  if (heavy_fences_reach_all_threads.load(std::memory_order_relaxed)) [[likely]] {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    std::atomic<int> own{0};  // a full fence that sanitizers understand
+    own.exchange(1, std::memory_order_seq_cst);
+  }
+}
+
+void HeavyFence();
+
+}  // namespace millrace
