@@ -26,7 +26,8 @@ StatusOr<TensorShape> ShapeFromValues(std::span<const int64_t> values) {
 
 StatusOr<TensorShape> ShapeFromTensor(const Tensor& t, std::string_view name) {
   if (!t.shape().IsVector()) {
-    return errors::InvalidArgument(name, " must be a vector, got shape ", t.shape());
+    return errors::InvalidArgument(name, " must be a vector", name == "shape" ? " of {int32,int64}" : "",
+                                   ", got shape ", t.shape());
   }
   if (t.num_elements() > TensorShape::kMaxRank) {
     return errors::InvalidArgument("Too many dimensions: ", t.num_elements());

@@ -70,8 +70,8 @@ StatusOr<std::vector<int64_t>> SplitSizes(const InferenceContext& c, std::vector
     if (sizes[i] == -1) {
       if (rest != nullptr) return errors::InvalidArgument("size_splits can only have one -1");
       rest = &sizes[i];
-    } else if (sizes[i] < 0 || __builtin_add_overflow(total, sizes[i], &total)) {
-      return errors::InvalidArgument("Split size at index ", i, " must be >= 0 but is ", sizes[i]);
+    } else if (__builtin_add_overflow(total, sizes[i], &total)) {
+      return errors::InvalidArgument("Split sizes add up to more than 2^63 - 1");
     }
   }
   if (!c.ValueKnown(axis)) return sizes;
@@ -220,11 +220,17 @@ Status GatherV2Shape(InferenceContext& c) {
   }
   MR_ASSIGN_OR_RETURN(const int64_t axis, AxisFromInput(c, 2, params));
   const bool ranks_known = c.RankKnown(params) && c.RankKnown(indices);
-  const int64_t batch = ranks_known && batch_dims < 0 ? batch_dims + c.Rank(indices) : batch_dims;
-  if (batch_dims != 0 && ranks_known && (batch < 0 || batch > c.Rank(indices) || batch >= c.Rank(params))) {
-    return errors::InvalidArgument("batch_dims (", batch_dims, ") must be less than the rank of params (",
-                                   c.Rank(params), ") and at most the rank of indices (", c.Rank(indices),
-                                   ")");
+  if (axis >= 0 && batch_dims != 0) {
+    const int64_t rank = batch_dims < 0 ? -std::max(batch_dims, -INT64_MAX) : batch_dims + 1;
+    if (c.Rank(params) < rank) {
+      return errors::InvalidArgument("Shape must be at least rank ", rank, " but is rank ", c.Rank(params));
+    }
+  }
+  // What else can be wrong with batch_dims is for the kernel to say.
+  int64_t batch = ranks_known && batch_dims < 0 ? batch_dims + c.Rank(indices) : batch_dims;
+  if (ranks_known && (batch < 0 || batch > c.Rank(indices) || batch > c.Rank(params))) {
+    c.set_output(0, c.UnknownShape());
+    return Status::Ok();
   }
   if (axis < 0 || batch < 0 || batch > axis) {
     // The rank can be told all the same.

@@ -34,7 +34,8 @@ class ConcatKernel final : public OpKernel {
     const int first = axis_first_ ? 1 : 0;
     const Tensor& axis_tensor = context.input(axis_first_ ? 0 : n);
     if (!axis_tensor.shape().IsScalar()) {
-      return errors::InvalidArgument("Concat dim tensor should be a scalar integer, but got shape ",
+      return errors::InvalidArgument(axis_first_ ? "concat_dim" : "axis",
+                                     " tensor should be a scalar integer, but got shape ",
                                      axis_tensor.shape());
     }
     const int64_t given = IntValue(axis_tensor);
@@ -134,7 +135,7 @@ class ConcatOffsetKernel final : public OpKernel {
     for (int i = 0; i < n; ++i) {
       const Tensor& shape = context.input(1 + i);
       if (!shape.shape().IsVector()) {
-        return errors::InvalidArgument("input ", i, " should be a vector, but got shape ", shape.shape());
+        return errors::InvalidArgument("input ", i + 1, " should be a vector, but got shape ", shape.shape());
       }
       if (shape.num_elements() != first.num_elements()) {
         return errors::InvalidArgument("input ", i, " should contain ", first.num_elements(),

@@ -179,7 +179,7 @@ class UniqueKernel final : public OpKernel {
     const int64_t given = IntValue(axis);
     const int64_t positive = given < 0 ? given + in.rank() : given;
     if (positive < 0 || positive >= in.rank()) {
-      return errors::InvalidArgument("axis has to be between [0, ", in.rank(), "), got ", given);
+      return errors::InvalidArgument("axis has to be between [0, ", in.rank(), ")");
     }
     return static_cast<int>(positive);
   }

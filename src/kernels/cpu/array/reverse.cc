@@ -55,6 +55,8 @@ class ReverseV2Kernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     const Tensor& axes = context.input(1);
     const int rank = context.input(0).rank();
+    if (rank > 0 && axes.rank() != 1)
+      return errors::InvalidArgument("'dims' must be 1-dimension, not ", axes.rank());
     std::vector<bool> turned(static_cast<size_t>(rank));
     for (int64_t i = 0; i < axes.num_elements(); ++i) {
       const int64_t given = IntValue(axes, i);

@@ -105,7 +105,7 @@ class ScatterNdKernel final : public OpKernel {
     const Tensor& indices = context.input(0);
     const Tensor& updates = context.input(1);
     if (!context.input(2).shape().IsVector()) {
-      return errors::InvalidArgument("Shape must be a vector, got shape ", context.input(2).shape());
+      return errors::InvalidArgument("Shape must be a vector");
     }
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromTensor(context.input(2), "Shape"));
     if (shape.num_elements() == 0 && (indices.num_elements() > 0 || updates.num_elements() > 0)) {

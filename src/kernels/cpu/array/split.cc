@@ -84,8 +84,19 @@ class SplitVKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
     const int n = context.num_outputs();
-    MR_ASSIGN_OR_RETURN(const int axis, ReadSplitAxis(context.input(2), in.rank()));
-    MR_ASSIGN_OR_RETURN(const Dims sizes, ReadSizes(context.input(1), n, in.dim(axis)));
+    // The order of the checks is TensorFlow's, and so is a vector of one axis.
+    Tensor axis_value = context.input(2);
+    if (axis_value.num_elements() != 1)
+      return errors::InvalidArgument("split_dim_tensor must have exactly one element.");
+    if (axis_value.rank() != 0) axis_value = axis_value.WithShape(TensorShape());
+    const Tensor& given = context.input(1);
+    if (!given.shape().IsVector() || given.num_elements() != n) {
+      return errors::InvalidArgument(
+          "size of the split_tensor must be 1-D and have the same elements as outputs got ", given.rank(),
+          "-D and ", given.num_elements(), " elements");
+    }
+    MR_ASSIGN_OR_RETURN(const int axis, ReadSplitAxis(axis_value, in.rank()));
+    MR_ASSIGN_OR_RETURN(const Dims sizes, ReadSizes(given, n, in.dim(axis)));
     Cutter cutter(context, in, axis);
     int64_t begin = 0;
     for (int i = 0; i < n; ++i) {
@@ -100,12 +111,12 @@ class SplitVKernel final : public OpKernel {
  private:
   // Sizes that add up to `total`; one may be given as -1.
   static StatusOr<Dims> ReadSizes(const Tensor& t, int n, int64_t total) {
-    if (!t.shape().IsVector() || t.num_elements() != n) {
-      return errors::InvalidArgument(
-          "size of the split_tensor must be 1-D and have the same elements as outputs got ", t.rank(),
-          "-D and ", t.num_elements(), " elements");
-    }
     Dims sizes = IntValues(t);
+    if (n == 1 && sizes[0] != -1 && sizes[0] != total) {
+      return errors::InvalidArgument(
+          "If there is only one output, it must have the same size as the input. Input size: ", total,
+          " output size: ", sizes[0]);
+    }
     int open = -1;
     int64_t sum = 0;
     for (int i = 0; i < n; ++i) {
@@ -113,9 +124,6 @@ class SplitVKernel final : public OpKernel {
         if (open >= 0) return errors::InvalidArgument("There can only be one -1 in the input.");
         open = i;
         continue;
-      }
-      if (sizes[i] < 0) {
-        return errors::InvalidArgument("Split size at index ", i, " must be >= 0. Got: ", sizes[i]);
       }
       if (__builtin_add_overflow(sum, sizes[i], &sum)) {
         return errors::InvalidArgument("Split sizes add up to more than 2^63 - 1");
@@ -129,6 +137,10 @@ class SplitVKernel final : public OpKernel {
           sum);
     }
     if (open >= 0) sizes[open] = total - sum;
+    for (int i = 0; i < n; ++i) {
+      if (sizes[i] < 0)
+        return errors::InvalidArgument("Split size at index ", i, " must be >= 0. Got: ", sizes[i]);
+    }
     return sizes;
   }
 };

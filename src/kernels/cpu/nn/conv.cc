@@ -68,22 +68,37 @@ class ConvKernel : public OpKernel {
     return dims_.Shape(p.batch, p.out_h, p.out_w, p.out_c);
   }
 
-  // Checks that the gradient that came in has the shape of the forward output. The texts are TensorFlow's.
-  Status CheckGradient(const cpu::ConvParams& p, const Tensor& gradient) const {
-    if (gradient.shape() == OutputShape(p)) return Status();
-    const std::string label = op_name() == "Conv2DBackpropInput"    ? "Conv2DCustomBackpropInput"
-                              : op_name() == "Conv2DBackpropFilter" ? "Conv2DCustomBackpropFilter"
-                                                                    : op_name();
+  // Checks that the gradient that came in has the shape of the forward output. The texts and the order of the
+  // checks are TensorFlow's.
+  StatusOr<cpu::ConvParams> MakeGradientParams(const TensorShape& image, const TensorShape& filter,
+                                               const TensorShape& gradient) const {
+    const std::string label =
+        op_name() == "Conv2DBackpropInput" ? "Conv2DCustomBackpropInput" : "Conv2DCustomBackpropFilter";
+    if (image.rank() != 4) return errors::InvalidArgument(label, ": input must be 4-dimensional");
+    if (filter.rank() != 4) return errors::InvalidArgument(label, ": filter must be 4-dimensional");
     if (gradient.rank() != 4) return errors::InvalidArgument(label, ": out_backprop must be 4-dimensional");
-    const int64_t batch = gradient.dim(dims_.batch());
-    if (batch != p.batch) {
+    const int64_t batch = image.dim(dims_.batch());
+    if (gradient.dim(dims_.batch()) != batch) {
       return errors::InvalidArgument(
-          label, ": input and out_backprop must have the same batch sizeinput batch: ", p.batch,
-          "outbackprop batch: ", batch, " batch_dim: ", dims_.batch());
+          label, ": input and out_backprop must have the same batch sizeinput batch: ", batch,
+          "outbackprop batch: ", gradient.dim(dims_.batch()), " batch_dim: ", dims_.batch());
     }
-    if (gradient.dim(dims_.channel()) != p.out_c) {
+    const int64_t depth = image.dim(dims_.channel()), filter_depth = filter.dim(2);
+    if (filter_depth == 0 ? depth != 0 : depth % filter_depth != 0) {
+      return errors::InvalidArgument(label, ": input depth must be evenly divisible by filter depth");
+    }
+    if (gradient.dim(dims_.channel()) != filter.dim(3)) {
       return errors::InvalidArgument(label, ": filter and out_backprop must have the same out_depth");
     }
+    if (depth != filter_depth) {
+      return errors::Unimplemented(
+          "Gradients for grouped convolutions are not supported on CPU. Please file a feature request if you "
+          "run "
+          "into this issue. Computed input depth ",
+          depth, " doesn't match filter input depth ", filter_depth);
+    }
+    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(image, filter));
+    if (gradient == OutputShape(p)) return p;
     const bool rows = gradient.dim(dims_.height()) != p.out_h;
     const int axis = rows ? dims_.height() : dims_.width();
     const int64_t actual = gradient.dim(axis);
@@ -94,13 +109,8 @@ class ConvKernel : public OpKernel {
         " stride: ", rows ? p.stride_h : p.stride_w, " dilation: ", rows ? p.dilation_h : p.dilation_w);
   }
 
-  Status DepthError(int64_t depth, int64_t filter_depth) const {
-    const bool multiple = filter_depth > 0 && depth % filter_depth == 0;
-    if (op_name() != "Conv2D" && op_name() != "_FusedConv2D") {
-      return errors::InvalidArgument(op_name(), ": input and filter must have the same depth: ", depth,
-                                     " vs ", filter_depth);
-    }
-    if (!multiple) {
+  static Status DepthError(int64_t depth, int64_t filter_depth) {
+    if (filter_depth == 0 || depth % filter_depth != 0) {
       return errors::InvalidArgument("input depth must be evenly divisible by filter depth: ", depth, " vs ",
                                      filter_depth);
     }
@@ -264,10 +274,10 @@ class FusedConv2DKernel final : public ConvKernel {
   PackedWeights packed_;
 };
 
-StatusOr<TensorShape> SizesArgument(const Tensor& sizes, const char* name) {
-  if (sizes.rank() != 1 || sizes.num_elements() != 4) {
-    return errors::InvalidArgument(name, " must be a vector of 4 values, got shape ", sizes.shape());
-  }
+// `who`: what TensorFlow's message begins with.
+StatusOr<TensorShape> SizesArgument(const Tensor& sizes, std::string_view who, const char* name) {
+  if (sizes.rank() != 1)
+    return errors::InvalidArgument(who, ": ", name, " input must be 1-dim, not ", sizes.rank());
   return ShapeFromTensor(sizes, name);
 }
 
@@ -276,11 +286,10 @@ class Conv2DBackpropInputKernel final : public ConvKernel {
   using ConvKernel::ConvKernel;
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const TensorShape image,
-                        SizesArgument(context.input(0), "Conv2DBackpropInput: input_sizes"));
+                        SizesArgument(context.input(0), "Conv2DBackpropInput", "input_sizes"));
     const Tensor& filter = context.input(1);
     const Tensor& gradient = context.input(2);
-    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(image, filter.shape()));
-    MR_RETURN_IF_ERROR(CheckGradient(p, gradient));
+    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeGradientParams(image, filter.shape(), gradient.shape()));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, image));
     if (out->num_elements() == 0) return Status();
     ContextParallel parallel(context);
@@ -302,10 +311,9 @@ class Conv2DBackpropFilterKernel final : public ConvKernel {
   Status Compute(KernelContext& context) override {
     const Tensor& input = context.input(0);
     MR_ASSIGN_OR_RETURN(const TensorShape filter,
-                        SizesArgument(context.input(1), "Conv2DBackpropFilter: filter_sizes"));
+                        SizesArgument(context.input(1), "Conv2DCustomBackpropFilter", "filter_sizes"));
     const Tensor& gradient = context.input(2);
-    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(input.shape(), filter));
-    MR_RETURN_IF_ERROR(CheckGradient(p, gradient));
+    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeGradientParams(input.shape(), filter, gradient.shape()));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, filter));
     if (out->num_elements() == 0) return Status();
     ContextParallel parallel(context);

@@ -26,7 +26,7 @@ class PoolKernel : public OpKernel {
 
  protected:
   StatusOr<cpu::PoolParams> MakeParams(const KernelContext& context, const TensorShape& image) const {
-    if (image.rank() != 4) return errors::InvalidArgument("tensor_in must be 4-dimensional");
+    if (image.rank() != 4) return NotAnImage(image.rank(), dims_.nchw);
     cpu::PoolParams p;
     p.batch = image.dim(dims_.batch());
     p.in_h = image.dim(dims_.height());
@@ -190,7 +190,7 @@ class PoolForwardKernel final : public PoolKernel {
 
   // Maxima of neighbouring channels. The restrictions are those of TensorFlow's kernel, and so are the texts.
   Status PoolOverDepth(KernelContext& context, const Tensor& image) const {
-    if (image.rank() != 4) return errors::InvalidArgument("tensor_in must be 4-dimensional");
+    if (image.rank() != 4) return NotAnImage(image.rank(), dims_.nchw);
     if (window().h != 1 || window().w != 1) {
       return errors::Unimplemented(
           "MaxPooling supports exactly one of pooling across depth or pooling across width/height.");
@@ -228,6 +228,13 @@ class PoolForwardKernel final : public PoolKernel {
   const int64_t depth_window_, depth_stride_;
 };
 
+Status CheckRanks(const Tensor& image, const Tensor& pooled, const Tensor& gradient) {
+  if (image.rank() != 4) return errors::InvalidArgument("tensor_in must be 4-dimensional");
+  if (pooled.rank() != 4) return errors::InvalidArgument("tensor_out must be 4-dimensional");
+  if (gradient.rank() != 4) return errors::InvalidArgument("out_backprop must be 4-dimensional");
+  return Status();
+}
+
 class MaxPoolGradKernel final : public PoolKernel {
  public:
   using PoolKernel::PoolKernel;
@@ -235,6 +242,7 @@ class MaxPoolGradKernel final : public PoolKernel {
     const Tensor& image = context.input(0);
     const Tensor& pooled = context.input(1);
     const Tensor& gradient = context.input(2);
+    MR_RETURN_IF_ERROR(CheckRanks(image, pooled, gradient));
     MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(context, image.shape()));
     if (pooled.shape() != OutputShape(p)) {
       return errors::InvalidArgument("Expected orig_output shape to be ", OutputShape(p), ", but got ",
@@ -259,6 +267,7 @@ class MaxPoolGradGradKernel final : public PoolKernel {
     const Tensor& image = context.input(0);
     const Tensor& pooled = context.input(1);
     const Tensor& gradient = context.input(2);
+    MR_RETURN_IF_ERROR(CheckRanks(image, pooled, gradient));
     MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(context, image.shape()));
     if (pooled.shape() != OutputShape(p)) {
       return errors::InvalidArgument("Expected orig_output shape to be ", OutputShape(p), ", but got ",
@@ -286,9 +295,9 @@ class AvgPoolGradKernel final : public PoolKernel {
     const Tensor& sizes = context.input(0);
     const Tensor& gradient = context.input(1);
     if (sizes.rank() != 1 || sizes.num_elements() != 4) {
-      return errors::InvalidArgument("out_backprop must be 4-dimensional: orig_input_shape has shape ",
-                                     sizes.shape());
+      return errors::InvalidArgument("out_backprop must be 1-dimensional and 4 elements");
     }
+    if (gradient.rank() != 4) return errors::InvalidArgument("out_backprop must be 4-dimensional");
     MR_ASSIGN_OR_RETURN(const TensorShape image, ShapeFromTensor(sizes, "orig_input_shape"));
     MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(context, image));
     MR_RETURN_IF_ERROR(CheckGradient(p, gradient));

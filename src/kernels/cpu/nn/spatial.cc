@@ -344,7 +344,7 @@ class ArgmaxKernel : public OpKernel {
 
  protected:
   StatusOr<Windows> Check(const Tensor& in) const {
-    if (in.rank() != 4) return errors::InvalidArgument("tensor_in must be 4-dimensional", in.shape());
+    if (in.rank() != 4) return NotAnImage(in.rank(), /*nchw=*/false);
     return MakeWindows(in.shape(), window_, {}, strides_, padding_);
   }
 

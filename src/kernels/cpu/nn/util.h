@@ -67,5 +67,9 @@ inline uint16_t* Bf16Bits(Tensor& t) { return static_cast<uint16_t*>(t.raw_data(
 // The product of an image's four sizes as one number, so that a kernel may use int64_t freely. Refuses
 // results of more than 2^40 elements.
 Status CheckImageSize(const char* what, int64_t n, int64_t h, int64_t w, int64_t c);
+// What a pool says of a tensor that is no image; TensorFlow writes the layout as a number.
+inline Status NotAnImage(int rank, bool nchw) {
+  return errors::InvalidArgument("tensor_in_shape must have 2 spatial dimensions. ", rank, " ", nchw ? 1 : 0);
+}
 
 }  // namespace millrace
