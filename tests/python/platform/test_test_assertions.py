@@ -194,3 +194,32 @@ def test_benchmarks_report(capsys: pytest.CaptureFixture[str]) -> None:
     )
     out = capsys.readouterr().out
     assert "Bench.add" in out and "Bench.other" in out and "extras" in out
+
+
+def test_benchmarks_write_messages(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from millrace.core.util import test_log_pb2
+
+    class Writing(tf.test.Benchmark):
+        def benchmark_sum(self) -> Any:
+            with tf.Graph().as_default(), tf.Session() as session:
+                total = tf.random_uniform([100]) + tf.ones([100])
+                return self.run_op_benchmark(session, total, min_iters=3, store_trace=True, name="sum")
+
+    monkeypatch.setenv("TEST_REPORT_FILE_PREFIX", str(tmp_path / "bench_"))
+    bench = Writing()
+    found = bench.benchmark_sum()
+    assert "traceEvents" in found["extras"]["full_trace_chrome_format"]
+    extras = {"number": 3, "text": "x"}
+    metrics = [{"name": "m", "value": 1.5, "min_value": 0.5}]
+    bench.report_benchmark(iters=2, extras=extras, name="a/b", metrics=metrics)
+    with pytest.raises(IOError, match="File already exists"):
+        bench.report_benchmark(iters=2, name="a/b")
+    with pytest.raises(TypeError, match="Extras must be a dict"):
+        bench.report_benchmark(extras=[1], name="c")
+    (entry,) = test_log_pb2.BenchmarkEntries.FromString((tmp_path / "bench_Writing.sum").read_bytes()).entry
+    assert entry.iters == 3 and entry.wall_time > 0
+    assert [k for k in entry.extras if k.startswith("allocator_maximum_num_bytes_")]
+    (entry,) = test_log_pb2.BenchmarkEntries.FromString((tmp_path / "bench_Writing.a__b").read_bytes()).entry
+    assert entry.name == "Writing.a/b" and entry.extras["number"].double_value == 3.0
+    assert entry.extras["text"].WhichOneof("kind") == "string_value"
+    assert entry.metrics[0].min_value.value == 0.5 and not entry.metrics[0].HasField("max_value")

@@ -73,3 +73,26 @@ def test_a_record_that_was_not_written_to_its_end_is_waited_for(tmp_path):
         file.write(whole[:-6] + b"?" + whole[-5:])
     with pytest.raises(event_reader.BadFile, match="sum of the record"):
         event_reader.events(path)
+
+
+def test_writers_of_one_session_share_a_file(tmp_path):
+    def tagged(tag):
+        return tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=1.0)])
+
+    with tf.Session() as first, tf.Session() as second:
+        for tag, session, folder in (
+            ("a", first, "x"),
+            ("b", first, "x"),
+            ("c", first, "y"),
+            ("d", second, "z"),
+        ):
+            writer = tf.summary.FileWriter(str(tmp_path / folder), session=session)
+            writer.add_summary(tagged(tag), 3)
+            writer.flush()
+        writer.close()
+        with pytest.warns(UserWarning, match="closed FileWriter"):
+            writer.add_summary(tagged("lost"), 4)
+        writer.reopen()
+        writer.close()
+    for folder, tags in (("x", ["a", "b"]), ("y", ["c"])):
+        assert [v["tag"] for e in read(tmp_path / folder) for v in e.get("values", ())] == tags

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import json
+import numbers
 import os
 import re
 import sys
@@ -66,21 +66,58 @@ class Benchmark(metaclass=_BenchmarkRegistrar):
         metrics: Any = None,
     ) -> None:
         """Reports a result: iterations, seconds of an iteration, MB/s, further values by name."""
-        entry = {
-            "name": self._get_name(overwrite_name=name),
-            "iters": iters,
-            "cpu_time": cpu_time,
-            "wall_time": wall_time,
-            "throughput": throughput,
-            "extras": extras or {},
-            "metrics": metrics or [],
-        }
-        text = json.dumps({k: v for k, v in entry.items() if v not in (None, {}, [])}, default=float)
-        prefix = os.environ.get(TEST_REPORTER_TEST_ENV, "")
-        if prefix:
-            with open("%s%s" % (prefix, str(entry["name"]).replace("/", "__")), "w") as f:
-                f.write(text)
-        print(text)
+        _global_report_benchmark(
+            name=self._get_name(overwrite_name=name),
+            iters=iters,
+            cpu_time=cpu_time,
+            wall_time=wall_time,
+            throughput=throughput,
+            extras=extras,
+            metrics=metrics,
+        )
+
+
+def _global_report_benchmark(
+    name: str,
+    iters: int | None = None,
+    cpu_time: float | None = None,
+    wall_time: float | None = None,
+    throughput: float | None = None,
+    extras: Any = None,
+    metrics: Any = None,
+) -> None:
+    """Prints BenchmarkEntries with one entry, or writes them where the environment says so.
+
+    Raises:
+      TypeError: extras is not None and no dict.
+      IOError: the file exists.
+    """
+    from millrace.core.util import test_log_pb2
+
+    if extras is not None and not isinstance(extras, dict):
+        raise TypeError("Extras must be a dict, but got: %s" % (extras,))
+    entries = test_log_pb2.BenchmarkEntries()
+    given = dict(name=name, iters=iters, cpu_time=cpu_time, wall_time=wall_time, throughput=throughput)
+    entry = entries.entry.add(**{key: value for key, value in given.items() if value is not None})
+    for key, value in (extras or {}).items():
+        if isinstance(value, numbers.Number):
+            entry.extras[key].double_value = value
+        else:
+            entry.extras[key].string_value = str(value)
+    for metric in metrics or ():
+        added = entry.metrics.add(name=metric["name"], value=metric["value"])
+        for bound in ("min_value", "max_value"):
+            if metric.get(bound) is not None:
+                getattr(added, bound).value = metric[bound]
+    prefix = os.environ.get(TEST_REPORTER_TEST_ENV, None)
+    if prefix is None:
+        print(str(entries))
+        return
+    path = "%s%s" % (prefix, name.replace("/", "__"))
+    if os.path.exists(path):
+        raise IOError("File already exists: %s" % path)
+    with open(path, "wb") as out:
+        out.write(entries.SerializeToString())
 
 
 def benchmark_config() -> Any:
@@ -123,7 +160,8 @@ class TensorFlowBenchmark(Benchmark):
 
         Args:
           burn_iters, min_iters: runs before and while time is taken.
-          store_trace: put a trace of a further run into the extras, as "full_trace_chrome_format".
+          store_trace: put a trace of a further run into the extras that are returned, as "full_trace_chrome_format".
+          store_memory_usage: put the most memory that each allocator gave into the extras.
           extras: further values by name.
           mbs: megabytes that a run works on.
 
@@ -140,8 +178,10 @@ class TensorFlowBenchmark(Benchmark):
             sess.run(op_or_tensor, feed_dict=feed_dict)
             deltas.append(time.perf_counter() - start_time)
         extras = dict(extras or {})
-        if store_trace:
-            extras["full_trace_chrome_format"] = self._trace(sess, op_or_tensor, feed_dict)
+        trace = self._timeline(sess, op_or_tensor, feed_dict) if store_trace or store_memory_usage else None
+        if store_memory_usage and trace is not None:
+            for allocator, most in trace.analyze_step_stats().allocator_maximums.items():
+                extras["allocator_maximum_num_bytes_%s" % allocator] = most.num_bytes
         median_delta = float(np.median(deltas)) if deltas else 0.0
         result: dict[str, Any] = {
             "iters": min_iters,
@@ -151,18 +191,19 @@ class TensorFlowBenchmark(Benchmark):
             "throughput": mbs / median_delta if median_delta else 0.0,
         }
         self.report_benchmark(**result)
+        if store_trace and trace is not None:
+            extras["full_trace_chrome_format"] = trace.generate_chrome_trace_format()
         return result
 
     @staticmethod
-    def _trace(sess: Any, op_or_tensor: Any, feed_dict: Any) -> str:
+    def _timeline(sess: Any, op_or_tensor: Any, feed_dict: Any) -> Any:
         from millrace.core.protobuf import config_pb2
         from millrace.python.client import timeline
 
         run_options = config_pb2.RunOptions(trace_level=config_pb2.RunOptions.FULL_TRACE)
         run_metadata = config_pb2.RunMetadata()
         sess.run(op_or_tensor, feed_dict=feed_dict, options=run_options, run_metadata=run_metadata)
-        text: str = timeline.Timeline(run_metadata.step_stats).generate_chrome_trace_format()
-        return text
+        return timeline.Timeline(run_metadata.step_stats)
 
     def evaluate(self, tensors: Any) -> Any:
         """Values of tensors in the default session."""

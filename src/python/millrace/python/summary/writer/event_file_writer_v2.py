@@ -19,7 +19,7 @@ class EventFileWriterV2:
         logdir: str,
         max_queue: int = 10,
         flush_secs: float = 120,
-        filename_suffix: str = "",
+        filename_suffix: str | None = "",
     ) -> None:
         self._session = session
         self._logdir = logdir

@@ -8,6 +8,7 @@ import os.path
 import time
 from typing import Any
 
+from millrace.python.eager import context
 from millrace.python.framework import ops
 from millrace.python.platform import tf_logging as logging
 from millrace.python.summary import plugin_asset
@@ -144,11 +145,19 @@ class FileWriter(SummaryToEventTransformer):
     ) -> None:
         """Args: logdir: folder, made if missing; graph: to write at once; max_queue: events that may wait;
         flush_secs: how often the file is flushed; graph_def: older form of `graph`; filename_suffix: of the name;
-        session: not supported here: summaries are run by the caller.
+        session: if given, events go through ops in its graph, so that writers of one session share the file.
         """
+        if context.executing_eagerly():
+            raise RuntimeError(
+                "tf.summary.FileWriter is not compatible with eager execution. Use tf.contrib.summary instead."
+            )
+        event_writer: Any
         if session is not None:
-            raise NotImplementedError("FileWriter(session=...) is not supported: run summaries and add them.")
-        event_writer = EventFileWriter(logdir, max_queue, flush_secs, filename_suffix)
+            from millrace.python.summary.writer.event_file_writer_v2 import EventFileWriterV2
+
+            event_writer = EventFileWriterV2(session, logdir, max_queue, flush_secs, filename_suffix)
+        else:
+            event_writer = EventFileWriter(logdir, max_queue, flush_secs, filename_suffix)
         self._closed = False
         super().__init__(event_writer, graph, graph_def)
 
