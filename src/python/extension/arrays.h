@@ -37,7 +37,7 @@ void FreeWaiting();
 // Whether it is an array, or a NumPy scalar, whose elements have exactly this type.
 bool IsArrayOf(PyObject* value, int dtype);
 
-// NumPy type numbers for bfloat16, which NumPy lacks; set by dtypes.
+// The number of a type that NumPy lacks and the extension registers: bfloat16.
 void SetCustomType(int dtype, int numpy_type);
 
 }  // namespace millrace::python

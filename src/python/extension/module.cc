@@ -8,6 +8,7 @@
 #include "python/extension/module.h"
 
 #include "python/extension/arrays.h"
+#include "python/extension/bfloat16.h"
 #include "python/extension/eager.h"
 #include "python/extension/interrupt.h"
 #include "python/extension/methods.h"
@@ -171,14 +172,13 @@ PyMethodDef functions[] = {
 PYBIND11_MODULE(_engine, m) {
   using namespace millrace::python;  // NOLINT(google-build-using-namespace): the module is made of it
   m.doc() = "The engine's C API for the Python package; not for programs.";
-  if (!ImportNumpy() || !ReadyTypes(m.ptr()) || !ReadySessionTypes(m.ptr()) || !ReadyEagerTypes(m.ptr()) ||
-      PyModule_AddFunctions(m.ptr(), functions) < 0 || !StartShutdown()) {
+  if (!ImportNumpy() || !ReadyTypes(m.ptr()) || !ReadyBfloat16(m.ptr()) || !ReadySessionTypes(m.ptr()) ||
+      !ReadyEagerTypes(m.ptr()) || PyModule_AddFunctions(m.ptr(), functions) < 0 || !StartShutdown()) {
     throw pybind11::error_already_set();
   }
   StartInterrupts();
   m.def("register", Register);
   m.def("register_dtype", RegisterDtype);
-  m.def("set_custom_numpy_type", SetCustomType);
   m.def("all_ops", AllOps);
   m.def("kernels", Kernels, pybind11::arg("op") = pybind11::none());
   m.def("load_library", LoadLibrary);

@@ -12,7 +12,11 @@ from millrace.python.lib.io.tf_record import tf_record_iterator  # noqa: F401
 from millrace.python.training.py_checkpoint_reader import NewCheckpointReader  # noqa: F401
 
 
-TF_bfloat16_type = dtypes.bfloat16.as_numpy_dtype
+def TF_bfloat16_type() -> Any:  # noqa: N802
+    """Returns the class of NumPy's scalars of the type bfloat16."""
+    return dtypes.bfloat16.as_numpy_dtype
+
+
 __version__ = versions.VERSION
 __git_version__ = versions.GIT_VERSION
 __compiler_version__ = versions.COMPILER_VERSION

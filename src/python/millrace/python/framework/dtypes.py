@@ -249,8 +249,8 @@ _np_qint16 = np.dtype([("qint16", np.int16)])
 _np_quint16 = np.dtype([("quint16", np.uint16)])
 _np_qint32 = np.dtype([("qint32", np.int32)])
 np_resource = np.dtype([("resource", np.ubyte)])
-# NumPy has no type of this kind: the 16 bits as they are.
-_np_bfloat16 = np.dtype([("bfloat16", np.uint16)])
+_np_bfloat16 = _engine.bfloat16  # registered by the extension: NumPy has none
+np.sctypeDict["bfloat16"] = _np_bfloat16
 
 _TF_TO_NP: dict[int, Any] = {
     1: np.float32, 2: np.float64, 3: np.int32, 4: np.uint8, 5: np.int16, 6: np.int8, 7: object, 8: np.complex64,

@@ -91,7 +91,7 @@ def _list_to_array(values: Any, dtype: Any) -> np.ndarray[Any, Any]:
     numeric = wanted is not None and wanted.is_numpy_compatible
     kind: Any = (object if wanted == dtypes.string else wanted.as_numpy_dtype) if numeric else None
     if wanted == dtypes.bfloat16:
-        return _to_bfloat16(np.array(values, dtype=np.float32))
+        return np.array(values, dtype=np.float32).astype(wanted.as_numpy_dtype)
     plain = _plain(values)
     if (
         kind is None
@@ -174,17 +174,6 @@ def _narrow(array: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
-    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-    rounded = np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
-    return rounded.astype(np.uint16).view(dtypes.bfloat16.as_numpy_dtype).reshape(np.shape(array))
-
-
-def _from_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
 def _basic_array(values: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], Any]:
     if (number := _numbers.array_of(values, dtype)) is not None:
         return number
@@ -193,8 +182,6 @@ def _basic_array(values: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], Any]:
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
         if dtype is not None and dtype.is_numpy_compatible:
-            if dtype == dtypes.bfloat16 and array.dtype.fields is None:
-                return _to_bfloat16(array), dtype
             if dtype != dtypes.string and array.dtype.fields is None:
                 array = array.astype(dtype.as_numpy_dtype)
     elif callable(getattr(values, "__array__", None)) or hasattr(values, "__array_interface__"):
