@@ -68,17 +68,20 @@ def rewrite(text: str) -> str:
     return HEADER + text
 
 
-def make_protos(protos: str, out: str) -> None:
+def make_protos(roots: list[str], out: str) -> None:
+    """Modules of the messages in folders like proto: those of the engine, and those that only Python has."""
     files = []
-    for folder, _, names in os.walk(protos):
-        files += [os.path.join(folder, name) for name in names if name.endswith(".proto")]
+    for root in roots:
+        for folder, _, names in os.walk(root):
+            files += [os.path.join(folder, name) for name in names if name.endswith(".proto")]
     stamp = os.path.join(out, "millrace", "core", ".stamp")
     if os.path.exists(stamp) and os.path.getmtime(stamp) > max(
         os.path.getmtime(f) for f in files + [__file__]
     ):
         return
     with tempfile.TemporaryDirectory() as scratch:
-        subprocess.run(["protoc", "-I" + protos, "--python_out=" + scratch, *sorted(files)], check=True)
+        paths = ["-I" + root for root in roots]
+        subprocess.run(["protoc", *paths, "--python_out=" + scratch, *sorted(files)], check=True)
         for folder, _, names in os.walk(os.path.join(scratch, "tensorflow")):
             target = os.path.join(
                 out, "millrace", os.path.relpath(folder, os.path.join(scratch, "tensorflow"))
@@ -123,7 +126,7 @@ def main() -> None:
     if not options.source:
         parser.error("--source or --install is needed")
     if options.protos:
-        make_protos(options.protos, options.out)
+        make_protos([options.protos, os.path.join(options.source, "protos")], options.out)
     place_sources(options.source, options.out, options.copy)
 
 

@@ -23,16 +23,34 @@ __compiler_version__ = versions.COMPILER_VERSION
 __cxx11_abi_flag__ = versions.CXX11_ABI_FLAG
 __monolithic_build__ = versions.MONOLITHIC_BUILD
 
+# Kinds of attributes, as in the C API.
+TF_ATTR_STRING = 0
+TF_ATTR_INT = 1
+TF_ATTR_FLOAT = 2
+TF_ATTR_BOOL = 3
+TF_ATTR_TYPE = 4
+TF_ATTR_SHAPE = 5
+TF_ATTR_TENSOR = 6
+TF_ATTR_PLACEHOLDER = 7
+TF_ATTR_FUNC = 8
+
 # Name -> module and name there.
 _ELSEWHERE = {
     "CheckpointReader": ("training.py_checkpoint_reader", "CheckpointReader"),
+    "CopyFile": ("lib.io.file_io", "copy"),
+    "CreateDir": ("lib.io.file_io", "create_dir"),
+    "DeleteFile": ("lib.io.file_io", "delete_file"),
     "EventsWriter": ("summary.writer.event_file_writer", "EventsWriter"),
     "FileExists": ("lib.io.file_io", "file_exists"),
     "Flatten": ("util.nest", "flatten"),
     "GetMatchingFiles": ("lib.io.file_io", "get_matching_files"),
     "IsSequence": ("util.nest", "is_sequence"),
     "IsTensor": ("framework.tensor_util", "is_tensor"),
+    "IsDirectory": ("lib.io.file_io", "is_directory"),
     "ReadFileToString": ("lib.io.file_io", "read_file_to_string"),
+    "RecursivelyCreateDir": ("lib.io.file_io", "recursive_create_dir"),
+    "RenameFile": ("lib.io.file_io", "rename"),
+    "Stat": ("lib.io.file_io", "stat"),
     "do_quantize_training_on_graphdef": ("training.quantize_training", "do_quantize_training_on_graphdef"),
     "list_devices": ("client.device_lib", "list_local_devices"),
 }

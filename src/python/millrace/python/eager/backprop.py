@@ -385,13 +385,16 @@ def _graph_jacobian(target: Any, sources: Any, unconnected: Any, parallel_iterat
     return nest.pack_sequence_as(sources, results)
 
 
-def flatten_nested_indexed_slices(grad: Any) -> Any:
-    """Slices whose values are a tensor."""
-    return grad
-
-
 aggregate_indexed_slices_gradients = _aggregate_grads
 
+from millrace.python.eager._gradient_attributes import (  # noqa: E402, F401
+    _num_elements,
+    _ones,
+    _zeros,
+    flatten_nested_indexed_slices,
+    make_attr,
+    op_attr_type,
+)
 from millrace.python.eager._gradient_functions import (  # noqa: E402, F401
     _NO_RESULT,
     _ensure_unique_tensor_objects,

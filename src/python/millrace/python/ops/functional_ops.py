@@ -415,6 +415,18 @@ def For(
     return ret
 
 
+def Gradient(inputs: Any, f: Any, name: str | None = None) -> Any:  # noqa: N802
+    """The gradients of the arguments of the function `f` (a result of `Defun`).
+
+    Args:
+      inputs: the arguments, and behind them the gradients of the results.
+      f: the function.
+      name: name of the op.
+    """
+    types = [arg.type for arg in f.definition.signature.input_arg]
+    return symbolic_gradient(input=inputs, Tout=types, f=f, name=name)
+
+
 def partitioned_call(
     args: Any,
     f: Any,
