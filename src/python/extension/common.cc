@@ -21,6 +21,10 @@ PyObject* Raise(PyObject* type, const StatusHolder& status, bool is_op_error) {
 }  // namespace
 
 PyObject* RaiseStatus(const StatusHolder& status) {
+  if (registered.error_classes == nullptr) {
+    const Ref module(PyImport_ImportModule("millrace.python.framework.errors_impl"));
+    if (!module) return nullptr;
+  }
   if (registered.error_classes != nullptr) {
     const Ref code(PyLong_FromLong(status.code()));
     PyObject* type = code ? PyDict_GetItemWithError(registered.error_classes, code.get()) : nullptr;

@@ -114,7 +114,8 @@ PyObject* CopyToDevice(PyObject* self, PyObject* name) {
   const StatusHolder status;
   TFE_TensorHandle* copy =
       TFE_TensorHandleCopyToDevice(EagerTensorOf(self)->handle, context, device, status.get());
-  return status.ok() ? MakeEagerTensor(copy) : RaiseStatus(status);
+  if (status.ok()) return MakeEagerTensor(copy);
+  return PyErr_Format(PyExc_RuntimeError, "Error copying tensor to device: %s. %s", device, status.message());
 }
 
 PyObject* FromArray(PyObject* /*module*/, PyObject* args) {

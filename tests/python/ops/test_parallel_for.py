@@ -196,18 +196,37 @@ def test_random_numbers_differ_between_iterations() -> None:
         assert rows.shape == (50, 3) and len(np.unique(rows)) > 140
 
 
-@pytest.mark.parametrize("kind", ["loop", "branch", "sorted"])
-def test_what_has_no_converter_runs_in_a_loop(kind: str) -> None:
+def test_an_op_without_a_converter_is_an_error_unless_the_flag_allows_a_loop() -> None:
+    def body(i: tf.Tensor) -> Any:
+        return tf.nn.top_k(tf.stack([tf.cast(i, tf.float32), 1.0]), 1)[0]
+
+    with tf.Graph().as_default():
+        with pytest.raises(
+            ValueError, match="No converter defined for TopKV2(.|\n)*Either add a converter or set"
+        ):
+            control_flow_ops.pfor(body, 3)
+        x = tf.ones([1, 2, 2, 1])
+        with pytest.raises(ValueError, match="No converter defined for ResizeBilinearGrad"):
+            gradients.jacobian(tf.image.resize_bilinear(x, [3, 3]), x)
+        tf.app.flags.FLAGS.op_conversion_fallback_to_while_loop = True
+        try:
+            assert evaluate(control_flow_ops.pfor(body, 3)).tolist() == [[1], [1], [2]]
+        finally:
+            tf.app.flags.FLAGS.op_conversion_fallback_to_while_loop = False
+
+
+@pytest.mark.parametrize("kind", ["loop", "branch", "one_hot"])
+def test_what_cannot_be_converted_runs_in_a_loop(kind: str) -> None:
     def body(i: tf.Tensor) -> Any:
         y = tf.cast(i, tf.float32)
         if kind == "loop":
             return tf.while_loop(lambda j, a: j < i, lambda j, a: (j + 1, a + 1.0), [0, y])[1]
         if kind == "branch":
             return tf.cond(i > 1, lambda: y * 2.0, lambda: y * 3.0)
-        return tf.nn.top_k(tf.stack([y, -y]), 1)[0][0]
+        return tf.reduce_sum(tf.one_hot(i, 4) * [0.0, 1.0, 2.0, 3.0])
 
     with tf.Graph().as_default():
-        want = {"loop": [0, 2, 4, 6], "branch": [0, 3, 4, 6], "sorted": [0, 1, 2, 3]}[kind]
+        want = {"loop": [0, 2, 4, 6], "branch": [0, 3, 4, 6], "one_hot": [0, 1, 2, 3]}[kind]
         assert evaluate(control_flow_ops.pfor(body, 4)).tolist() == want
 
 

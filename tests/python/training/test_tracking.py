@@ -3,6 +3,7 @@
 """Dependencies of trackable objects."""
 
 import collections
+import json
 from typing import Any
 
 import pytest
@@ -127,3 +128,49 @@ def test_variables_of_a_module_come_before_those_of_inner_ones() -> None:
     net.inner.append(Net("second"))
     assert [v.op.name for v in net.trainable_variables] == ["outer_w", "first_w", "second_w"]
     assert [m.name for m in net.submodules] == ["first", "second"]
+
+
+def test_a_wrapped_list_shares_later_changes():
+    obj = tracking.AutoTrackable()
+    plain = [1, 2]
+    obj.l = plain
+    assert isinstance(obj.l, list) and obj.l is not plain and obj.l == plain
+    plain.append(3)
+    assert obj.l == [1, 2, 3] and len(obj.l) == 3 and list(obj.l) == [1, 2, 3] and obj.l[-1] == 3
+    obj.l.append(4)
+    obj.l.extend([5, 6])
+    obj.l[0] = 7
+    del obj.l[1]
+    assert plain == [7, 3, 4, 5, 6] == obj.l
+    plain.sort()
+    assert [2] + obj.l == [2, 3, 4, 5, 6, 7] and json.dumps(obj.l) == "[3, 4, 5, 6, 7]"
+    with pytest.raises(
+        ValueError, match="modified outside the wrapper .its final value was \\[3, 4, 5, 6, 7\\]"
+    ):
+        obj.l._checkpoint_dependencies
+
+
+def test_a_wrapped_dict_shares_later_changes():
+    obj = tracking.AutoTrackable()
+    plain = {"a": 1}
+    obj.d = plain
+    plain["b"] = [2]
+    assert obj.d == {"a": 1, "b": [2]} and sorted(obj.d) == ["a", "b"] and "b" in obj.d and {**obj.d} == plain
+    obj.d["c"] = 3
+    obj.d.pop("a")
+    assert plain == {"b": [2], "c": 3} == obj.d and list(obj.d.items()) == [("b", [2]), ("c", 3)]
+    with pytest.raises(ValueError, match="dictionary was modified outside the wrapper"):
+        obj.d._checkpoint_dependencies
+
+
+def test_containers_changed_through_their_wrappers_are_saved():
+    obj = tracking.AutoTrackable()
+    plain, table = [], collections.OrderedDict()
+    obj.l, obj.d = plain, table
+    v, w = tracking.AutoTrackable(), tracking.AutoTrackable()
+    obj.l.append(v)
+    obj.d["w"] = w
+    obj.l.append([w])
+    assert plain[0] is v and plain[1] is obj.l[1] and table["w"] is w
+    assert [name for name, _ in obj.l._checkpoint_dependencies] == ["0", "1"]
+    assert [name for name, _ in obj.d._checkpoint_dependencies] == ["w"]

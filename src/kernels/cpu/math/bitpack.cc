@@ -25,7 +25,8 @@ class BitpackKernel final : public OpKernel {
     shape.SetDim(in.rank() - 1, last / 8);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     if (in.dtype() == DataType::kBool) {
-      Pack(context, in.data<bool>(), threshold.scalar<bool>(), out);
+      // Booleans are packed as they are, whatever the threshold, as in TensorFlow.
+      Pack(context, in.data<bool>(), false, out);
       return Status();
     }
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {

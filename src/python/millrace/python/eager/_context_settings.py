@@ -3,8 +3,18 @@
 """Settings of eager execution as functions of the module `context`."""
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from typing import Any, Iterator
+
+
+class _Placement(threading.local):
+    """The device of a thread where it is not the first CPU."""
+
+    device = ""
+
+
+placement = _Placement()
 
 
 def get_log_device_placement() -> bool:

@@ -13,6 +13,7 @@ from millrace.python.eager._context_settings import (  # noqa: F401
     ContextSettings,
     device_policy,
     get_log_device_placement,
+    placement,
     set_log_device_placement,
 )
 from millrace.python.framework import device as pydev
@@ -26,6 +27,7 @@ DEVICE_PLACEMENT_SILENT_FOR_INT32 = 3
 SYNC = 0
 ASYNC = 1
 _MAXINT32 = 2**31 - 1
+_FIRST_CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 default_execution_mode = GRAPH_MODE
 executing_eagerly: Callable[[], bool] = _engine.executing_eagerly
@@ -121,7 +123,7 @@ class _EagerDeviceContext:
                     raise ValueError("Expecting a string device name, got %s(%s)" % (type(new), new))
                 new = new.to_string()
             if new:
-                base = pydev.DeviceSpec.from_string(old or "/job:localhost/replica:0/task:0/device:CPU:0")
+                base = pydev.DeviceSpec.from_string(old or _FIRST_CPU)
                 new = base.make_merged_spec(pydev.DeviceSpec.from_string(new)).to_string()
         self._stack.append(old)
         _set_device(new or "")
@@ -132,6 +134,7 @@ class _EagerDeviceContext:
 
 def _set_device(name: str) -> None:
     _thread.device_name = name
+    placement.device = "" if name == _FIRST_CPU else name
     _engine.set_eager_device(name or None)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from millrace.python import _engine
+from millrace.python.eager import _context_settings
 from millrace.python.framework import dtypes, ops, tensor_shape, tensor_util
 
 
@@ -61,16 +62,23 @@ _NUMBERS = {int: dtypes.int32, float: dtypes.float32}
 
 
 def convert_to_eager_tensor(value: Any, ctx: Any = None, dtype: Any = None) -> Any:
-    """A tensor that has a value.
+    """A tensor that has a value, on the device of the context.
 
     Raises:
       TypeError: `value` is a tensor of another type.
+      RuntimeError: there is no such device.
     """
     del ctx
     if isinstance(value, _engine.EagerTensorBase):
         if dtype is not None and value.dtype != dtypes.as_dtype(dtype):
             raise TypeError("Expected tensor with type %r not %r" % (dtypes.as_dtype(dtype), value.dtype))
         return value
+    made = _eager_tensor_of(value, dtype)
+    device = _context_settings.placement.device
+    return made._copy_to_device(None, device) if device else made
+
+
+def _eager_tensor_of(value: Any, dtype: Any) -> Any:
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     example = value[0] if type(value) in (list, tuple) and value else value
     if type(example) in _NUMBERS:

@@ -8,7 +8,8 @@ from typing import Any
 from millrace.python.framework import dtypes as _dtypes
 from millrace.python.framework import ops, tensor_util
 from millrace.python.ops import array_ops, control_flow_ops, math_ops, tensor_array_ops
-from millrace.python.ops.parallel_for.pfor import PFor, Unconvertible, is_safe
+from millrace.python.ops.parallel_for.pfor import NoConverter, PFor, Unconvertible, is_safe
+from millrace.python.platform import flags
 from millrace.python.util import nest
 
 
@@ -71,7 +72,8 @@ def pfor(loop_fn: Any, iters: Any, parallel_iterations: Any = None) -> Any:
       parallel_iterations: how many are computed at the same time at most; None: all.
 
     Raises:
-      ValueError: if `parallel_iterations` is not above 1.
+      ValueError: `parallel_iterations` is not above 1, or an operation has no converter and the flag
+        --op_conversion_fallback_to_while_loop does not allow a loop.
     """
     if parallel_iterations is not None and parallel_iterations < 1:
         raise ValueError(
@@ -127,6 +129,10 @@ def _vectorized(loop_fn: Any, iters: Any) -> Any:
             made = [op for op in graph.get_operations() if op._id > first]
         try:
             stacked = PFor(loop_var, iters, made).convert(flat)
+        except NoConverter:
+            if not flags.FLAGS.op_conversion_fallback_to_while_loop:
+                raise
+            return None
         except Unconvertible:
             return None
         count = tensor_util.constant_value(iters)

@@ -10,12 +10,34 @@ from typing import Any, Callable, Iterable
 
 from millrace.python.framework import constant_op, ops, tensor_util
 from millrace.python.ops import array_ops, math_ops
+from millrace.python.platform import flags
 
 Converter = Callable[["Operands"], Any]
 
 
+flags.DEFINE_bool(
+    "op_conversion_fallback_to_while_loop", False,
+    "If true, falls back to using a while loop for ops for which a converter is not defined.",
+)  # fmt: skip
+
+# TensorFlow has converters for these, and here a loop runs.
+LOOPED = frozenset(
+    "AdjustContrastv2 AdjustHue AdjustSaturation Assert AvgPool3D Betainc Bitcast BroadcastGradientArgs Conv2DBackpropFilter"
+    " DecodeCSV FFT3D FusedBatchNorm FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2"
+    " FusedBatchNormV3 GatherNd IFFT3D IRFFT If IgammaGradA Invert LogicalXor MatrixBandPart MaxPool3D MaxPoolGradV2"
+    " MaxPoolV2 Multinomial NextAfter OneHot PartitionedCall ParseSingleExample Print PrintV2 RFFT RandomGamma RandomPoissonV2"
+    " SelfAdjointEigV2 ShapeN StatefulPartitionedCall StatelessIf StatelessMultinomial StatelessRandomNormal StatelessRandomUniform StatelessTruncatedNormal StatelessWhile"
+    " Svd TensorArrayGatherV3 TensorArrayGradV3 TensorArrayReadV3 TensorArrayScatterV3 TensorArraySizeV3 TensorArrayV3"
+    " TensorArrayWriteV3 While".split()
+)
+
+
 class Unconvertible(ValueError):
-    """An operation has no converter, or too little is known of its shapes."""
+    """An operation cannot be converted: too little is known of its shapes, or it is in a branch or loop."""
+
+
+class NoConverter(Unconvertible):
+    """An operation has no converter, in TensorFlow either."""
 
 
 class Stacked:
@@ -206,8 +228,10 @@ class PFor:
             raise Unconvertible("%s has control inputs of the iteration" % op.name)
         converter = CONVERTERS.get(op.type)
         if converter is None:
-            raise Unconvertible(
-                "No converter defined for %s\n%s\ninputs: %s. "
+            kind = Unconvertible if op.type in LOOPED else NoConverter
+            raise kind(
+                "No converter defined for %s\n%s\ninputs: %s. \nEither add a converter or set "
+                "--op_conversion_fallback_to_while_loop=True, which may run slower"
                 % (op.type, op.node_def, [x.t for x in inputs])
             )
         outputs = converter(Operands(op, inputs, self._loop_len))

@@ -8,6 +8,7 @@ A list `[a, b]` has the dependencies "0" and "1", a dict those of its string key
 from __future__ import annotations
 
 import collections
+import sys
 from typing import Any
 
 from millrace.python.training.tracking import base
@@ -63,22 +64,126 @@ _CHANGED = (
 )
 
 
+_MODIFIED = (
+    "Unable to save the object %s (a %s wrapper constructed %s). The wrapped %s was modified outside the wrapper (its "
+    "final value was %s, its value when a checkpoint dependency was added was %s), which breaks restoration on object "
+    "creation.\n\nIf you don't need this %s checkpointed, wrap it in a tf.contrib.checkpoint.NoDependency object; it "
+    "will be automatically un-wrapped and subsequently ignored."
+)
+_READS = {
+    list: "__len__ __iter__ __getitem__ __contains__ __reversed__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __add__ "
+    "__mul__ __rmul__ __repr__ index count copy",
+    dict: "__len__ __iter__ __getitem__ __contains__ __reversed__ __eq__ __ne__ __or__ __ror__ __repr__ get keys values "
+    "items copy",
+}
+
+
 def _marking(base_type: Any, name: str) -> Any:
     """The method of a list or dict; the container notes that it changed otherwise than by what was appended."""
     plain = getattr(base_type, name)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._pull()
         self._changed = self._changed or self._has_tracked()
-        return plain(self, *args, **kwargs)
+        result = plain(self, *args, **kwargs)
+        self._push()
+        return result
 
     method.__name__, method.__doc__ = name, plain.__doc__
     return method
 
 
-class ListWrapper(List):
+def _reading(base_type: Any, name: str) -> Any:
+    """The method of a list or dict, after changes of the original were taken over."""
+    plain = getattr(base_type, name)
+
+    def method(self: Any, *args: Any) -> Any:
+        self._pull()
+        return plain(self, *args)
+
+    method.__name__, method.__doc__ = name, plain.__doc__
+    return method
+
+
+def _sharing(base_type: Any) -> Any:
+    """A decorator of classes whose objects share their content with a list or dict of the program."""
+
+    def decorate(cls: Any) -> Any:
+        for name in _READS[base_type].split():
+            setattr(cls, name, _reading(base_type, name))
+        return cls
+
+    return decorate
+
+
+class _Sharing:
+    """What the two wrappers have in common: both the wrapper and the original see each other's changes."""
+
+    _original: Any = None  # None: the program does not hold it
+    _changed = False
+    _modified: Any = None  # (what it was, what it became) by a change of the original
+
+    def _same(self) -> bool:
+        raise NotImplementedError
+
+    def _replace(self, target: Any, content: Any) -> None:
+        """Gives one of the two the content of the other."""
+        raise NotImplementedError
+
+    def _share(self, original: Any) -> None:
+        self._original = original
+        self._push()
+
+    def _pull(self) -> None:
+        if self._original is None or self._same():
+            return
+        before = str(self._plain())
+        self._replace(self, self._original)
+        if self._modified is None:
+            self._modified = (before, "")
+        self._modified = (self._modified[0], str(self._plain()))
+
+    def _push(self) -> None:
+        if self._original is None:
+            return
+        if sys.getrefcount(self._original) <= 2:
+            self._original = None
+        elif not self._same():
+            self._replace(self._original, self)
+
+    def _plain(self) -> Any:
+        raise NotImplementedError
+
+
+@_sharing(list)
+class ListWrapper(_Sharing, List):
     """The list of a tracked attribute. Elements may be replaced and removed; then it cannot be saved any more."""
 
-    _changed = False
+    def __init__(self, wrapped_list: Any = ()) -> None:
+        super().__init__(list(wrapped_list))
+        if type(wrapped_list) is list:
+            self._share(wrapped_list)
+
+    def _same(self) -> bool:
+        if list.__len__(self) != len(self._original):
+            return False
+        return all(a is b for a, b in zip(list.__iter__(self), self._original))
+
+    def _replace(self, target: Any, content: Any) -> None:
+        plain = content._plain() if isinstance(content, ListWrapper) else content
+        list.__setitem__(target, slice(None), plain)
+
+    def _plain(self) -> list[Any]:
+        return list(list.__iter__(self))
+
+    def __radd__(self, other: Any) -> Any:
+        self._pull()
+        return other + self._plain()
+
+    def append(self, value: Any) -> None:
+        self._pull()
+        super().append(value)
+        self._push()
 
     __delitem__ = _marking(list, "__delitem__")
     pop = _marking(list, "pop")
@@ -94,6 +199,7 @@ class ListWrapper(List):
     def insert(self, index: Any, value: Any) -> None:
         self._changed = self._changed or index < len(self) and self._has_tracked()
         list.insert(self, index, self._add(value, str(len(self))))
+        self._push()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         old = self[key]
@@ -103,9 +209,14 @@ class ListWrapper(List):
         if not isinstance(key, slice):
             kept = self._add(kept, str(key if key >= 0 else len(self) + key))
         list.__setitem__(self, key, kept)
+        self._push()
 
     @property
     def _checkpoint_dependencies(self) -> list[Any]:
+        self._pull()
+        if self._modified is not None:
+            how = "to track trackable TensorFlow objects"
+            raise ValueError(_MODIFIED % (list(self), "list", how, "list", *self._modified[::-1], "list"))
         if self._changed:
             how = (
                 "A list element was replaced (__setitem__, __setslice__), deleted (__delitem__, __delslice__), or "
@@ -140,10 +251,33 @@ class Mapping(TrackableDataStructure, dict):  # type: ignore[type-arg]
         return id(self)
 
 
-class _DictWrapper(Mapping):
+@_sharing(dict)
+class _DictWrapper(_Sharing, Mapping):
     """The dict of a tracked attribute. Values may be replaced and removed; then it cannot be saved any more."""
 
-    _changed = False
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if len(args) == 1 and not kwargs and type(args[0]) in (dict, collections.OrderedDict):
+            self._share(args[0])
+
+    def _same(self) -> bool:
+        if dict.__len__(self) != len(self._original):
+            return False
+        pairs = zip(dict.items(self), self._original.items())
+        return all(a is b and v is w for (a, v), (b, w) in pairs)
+
+    def _replace(self, target: Any, content: Any) -> None:
+        plain = list(dict.items(content._plain() if isinstance(content, _DictWrapper) else content))
+        if isinstance(target, _DictWrapper):
+            dict.clear(target)
+            for key, value in plain:
+                dict.__setitem__(target, key, value)
+            return
+        target.clear()
+        target.update(plain)
+
+    def _plain(self) -> dict[Any, Any]:
+        return dict(dict.items(self))
 
     __delitem__ = _marking(dict, "__delitem__")
     pop = _marking(dict, "pop")
@@ -164,9 +298,16 @@ class _DictWrapper(Mapping):
         if isinstance(self.get(key), base.Trackable) and not isinstance(value, base.Trackable):
             self._changed = True
         dict.__setitem__(self, key, value)
+        self._push()
 
     @property
     def _checkpoint_dependencies(self) -> list[Any]:
+        self._pull()
+        if self._modified is not None:
+            how = "automatically on attribute assignment"
+            raise ValueError(
+                _MODIFIED % (dict(self), "dictionary", how, "dictionary", *self._modified[::-1], "dictionary")
+            )
         if any(not isinstance(key, str) and isinstance(item, base.Trackable) for key, item in self.items()):
             how = "The wrapped dictionary contains a non-string key which maps to a trackable object or mutable data structure."
             raise ValueError(_CHANGED % (dict(self), "dictionary", how, "dictionary"))
