@@ -239,10 +239,10 @@ Status MatMul(InferenceContext& c) {
 }
 
 namespace {
-// The dimension of the channels of BiasAdd's input: -1 (last), or -3 for NCHW.
+// The dimension of the channels of BiasAdd's input: -1 (last), or 1 for NCHW.
 int BiasChannelAxis(const InferenceContext& c) {
   const auto format = c.Attr<std::string>("data_format");
-  return format.ok() && *format == "NCHW" ? -3 : -1;
+  return format.ok() && *format == "NCHW" ? 1 : -1;
 }
 }  // namespace
 

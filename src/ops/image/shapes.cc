@@ -24,8 +24,7 @@ StatusOr<Plane> PlaneFromInput(InferenceContext& c, int i) {
   if (values.size() != 2) {
     return errors::InvalidArgument("Shape must be rank 1 with 2 elements but has ", values.size());
   }
-  if (values[0] < 0 || values[1] < 0)
-    return errors::InvalidArgument("Size must be non-negative: ", values[0], ", ", values[1]);
+  // Negative sizes are for the kernel to refuse; here they are unknown.
   return Plane{c.MakeDim(values[0]), c.MakeDim(values[1])};
 }
 

@@ -47,12 +47,15 @@ TEST(NnShapes, BiasAdd) {
   Expect(Op("BiasAdd"), "[3];[3]", "e;Shape must be at least rank 2 but is rank 1");
   Expect(Op("BiasAdd"), "[2,3];[3,1]", "e;Shape must be rank 1 but is rank 2");
   Expect(Op("BiasAdd").Attr("data_format", "NCHW"), "[2,?,4,5];[3]", "[d0_0,d1_0,d0_2,d0_3]");
+  Expect(Op("BiasAdd").Attr("data_format", "NCHW"), "[2,3,4];[3]", "[d0_0,d0_1,d0_2]");
+  Expect(Op("BiasAdd").Attr("data_format", "NCHW"), "[2,?,4,5,6];[3]", "[d0_0,d1_0,d0_2,d0_3,d0_4]");
   Expect(Op("BiasAdd").Attr("data_format", "NCHW"), "[2,3];[3]",
          "e;Shape must be at least rank 3 but is rank 2");
   Expect(Op("BiasAddV1"), "[2,?];[3]", "[d0_0,d1_0]");
   Expect(Op("BiasAddGrad"), "?", "[?]");
   Expect(Op("BiasAddGrad"), "[2,4,3]", "[d0_2]");
   Expect(Op("BiasAddGrad").Attr("data_format", "NCHW"), "[2,3,4,5]", "[d0_1]");
+  Expect(Op("BiasAddGrad").Attr("data_format", "NCHW"), "[2,3,4,5,6]", "[d0_1]");
   Expect(Op("BiasAddGrad"), "[3]", "e;Shape must be at least rank 2 but is rank 1");
 }
 

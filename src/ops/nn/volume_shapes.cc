@@ -36,9 +36,14 @@ StatusOr<Padding> PaddingAttr(InferenceContext& c) {
 // The output of windows along one side; unknown when a size is.
 StatusOr<DimHandle> WindowDim(InferenceContext& c, DimHandle in, DimHandle window, int64_t dilation,
                               int64_t stride, Padding padding) {
-  if (stride <= 0 || dilation <= 0)
-    return errors::InvalidArgument("Stride and dilation must be > 0, but got ", stride, " and ", dilation);
+  if (stride <= 0) return errors::InvalidArgument("Stride must be > 0, but got ", stride);
+  if (dilation < 1) return errors::InvalidArgument("Dilation rate must be >= 1, but got ", dilation);
   if (!c.ValueKnown(in) || (!c.ValueKnown(window) && padding == Padding::kValid)) return c.UnknownDim();
+  int64_t span = 0;
+  if (padding == Padding::kValid && c.Value(window) > 0 &&
+      !__builtin_mul_overflow(c.Value(window) - 1, dilation, &span)) {
+    MR_RETURN_IF_ERROR(c.Subtract(in, c.MakeDim(span + 1)).status());
+  }
   MR_ASSIGN_OR_RETURN(
       const WindowedOutput out,
       GetWindowedOutput(c.Value(in), c.ValueKnown(window) ? c.Value(window) : 1, dilation, stride, padding));
@@ -64,8 +69,8 @@ Status Conv3DShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), 5));
   MR_ASSIGN_OR_RETURN(const ShapeHandle filter, c.WithRank(c.input(1), 5));
   MR_ASSIGN_OR_RETURN(const VolumeLayout layout, LayoutOf(c));
-  MR_ASSIGN_OR_RETURN(const auto strides, FiveValues(c, "strides", "Conv3D requires the stride"));
   MR_ASSIGN_OR_RETURN(const auto dilations, FiveValues(c, "dilations", "Conv3D requires the dilation"));
+  MR_ASSIGN_OR_RETURN(const auto strides, FiveValues(c, "strides", "Conv3D requires the stride"));
   MR_ASSIGN_OR_RETURN(const Padding padding, PaddingAttr(c));
   MR_RETURN_IF_ERROR(c.Merge(c.Dim(input, layout.channel), c.Dim(filter, 3)).status());
   std::vector<DimHandle> dims(5);

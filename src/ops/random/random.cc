@@ -13,8 +13,11 @@ Status RandomShape(InferenceContext& c) {
 }
 
 Status RandomUniformIntShape(InferenceContext& c) {
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 0).status());
+  for (const int i : {1, 2}) {
+    if (c.WithRank(c.input(i), 0).ok()) continue;
+    return errors::InvalidArgument(i == 1 ? "minval" : "maxval", " must be a scalar; got a tensor of shape ",
+                                   c.DebugString(c.input(i)));
+  }
   return RandomShape(c);
 }
 

@@ -134,7 +134,7 @@ TEST(RandomShapes, FollowTheShapeInput) {
     Expect(Op(op), "[]", "e;Shape must be rank 1 but is rank 0");
   }
   Expect(Op("RandomUniformInt").Const(0, {2, 3}), "[2];[];[]", "[2,3]");
-  Expect(Op("RandomUniformInt"), "[2];[1];[]", "e;Shape must be rank 0 but is rank 1");
+  Expect(Op("RandomUniformInt"), "[2];[1];[]", "e;minval must be a scalar; got a tensor of shape [1]");
 }
 
 TEST(ControlFlowShapes, SwitchAndMerge) {

@@ -9,7 +9,7 @@ namespace millrace {
 namespace {
 
 // The channel is the last dimension, or the one after the batch for NCHW.
-int ChannelDim(bool nchw, int rank) { return nchw && rank >= 3 ? rank - 3 : rank - 1; }
+int ChannelDim(bool nchw, int rank) { return nchw ? 1 : rank - 1; }
 
 class BiasAddKernel final : public OpKernel {
  public:
