@@ -14,6 +14,7 @@ namespace millrace::python {
 namespace {
 
 constexpr size_t kCopyBelow = size_t{1} << 16;  // smaller arrays are copied: cheaper than keeping them
+constexpr int kReference = 100;                 // what the type of a reference is more than that of its value
 constexpr uintptr_t kAlignment = 16;            // what TF_NewTensor needs to take memory over
 
 int custom_types[64];  // NumPy's number by the engine's; 0: none
@@ -401,6 +402,7 @@ bool IsArrayOf(PyObject* value, int dtype) {
 }
 
 TF_Tensor* TensorOfFeed(PyObject* value, int dtype) {
+  if (dtype > kReference) dtype -= kReference;  // a value in the place of a variable
   if (PyArray_Check(value)) {
     auto* array = reinterpret_cast<PyArrayObject*>(value);
     if (TypeOfArray(array) == dtype) return TensorOfArray(value, dtype);

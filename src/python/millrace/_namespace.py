@@ -131,7 +131,11 @@ def _names_of_contrib_file(module: str) -> dict[str, str | None] | None:
         return None
     if parts[2] != "python" and module != "contrib.lookup.lookup_ops":
         return None
-    return _modules.get("%s.%s" % (package, parts[-1]), _modules[package])
+    for begin in range(3, len(parts)):
+        part = "%s.%s" % (package, ".".join(parts[begin:]))
+        if part in _modules:
+            return _modules[part]
+    return _modules[package]
 
 
 def _shown(module: str, name: str = "") -> str:
@@ -216,7 +220,8 @@ def resolve(module: str, name: str) -> Any:
     if home is None:
         return importlib.import_module(".".join(filter(None, [_ROOT, module, name])))
     home_module, _, symbol = home.partition(" ")
-    if module.startswith(("contrib", _V2)) and not home.startswith((_ROOT + ".python.", _ROOT + ".core.")):
+    own = tuple("%s.%s." % (_ROOT, folder) for folder in ("python", "core", "examples"))
+    if module.startswith(("contrib", _V2)) and not home.startswith(own):
         outer, _, inner = home.rpartition(".")
         return resolve(outer, inner)
     found = importlib.import_module(home_module)

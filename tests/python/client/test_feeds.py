@@ -172,3 +172,21 @@ def test_large_arrays_are_not_changed() -> None:
         out = session.run(tf.identity(p), {p: array})
         out[:] = 7
         assert (array == 1).all()
+
+
+def test_values_in_the_place_of_reference_variables() -> None:
+    v = tf.Variable([1.0, 2.0], use_resource=False)
+    count = tf.Variable(3, use_resource=False)
+    doubled, next_count, changed = v * 2.0, count + 1, v.assign_add([1.0, 1.0])
+    (gradient,) = tf.gradients(tf.reduce_sum(v * v), [v])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(doubled, {v: [5.0, 6.0]}).tolist() == [10.0, 12.0]
+        assert session.run([v, next_count], {v: [5.0, 6.0], count: 7})[1] == 8
+        assert session.run(gradient, {v: np.float32([7, 8])}).tolist() == [14.0, 16.0]
+        assert session.make_callable(doubled, feed_list=[v])(np.float32([9, 9])).tolist() == [18.0, 18.0]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="incompatible with expected float_ref"):
+            session.run(changed, {v: [5.0, 6.0]})
+        with pytest.raises(ValueError, match="Cannot feed value of shape"):
+            session.run(doubled, {v: [1.0, 2.0, 3.0]})
+        assert session.run(v).tolist() == [1.0, 2.0]
