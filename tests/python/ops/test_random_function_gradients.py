@@ -75,6 +75,7 @@ def test_a_session_that_ran_the_loop_before_runs_its_gradient():
 def test_shapes_and_names_of_the_loop_stay():
     x = tf.constant(X)
     y, _ = dropout_loop(x, tf.Variable(0, use_resource=True))
+    y = y.op.inputs[0]  # of an Identity
     loop = y.op
     inputs, outputs, name = list(loop.inputs), list(loop.outputs), y.name
     (g,) = tf.gradients(y, [x])
@@ -83,6 +84,22 @@ def test_shapes_and_names_of_the_loop_stay():
     assert list(loop.inputs)[: len(inputs)] == inputs
     assert len(loop.inputs) == len(loop.outputs) > len(outputs)
     assert all(a is b for a, b in zip(loop.outputs, outputs))
+
+
+def test_names_of_functional_control_flow():
+    x = tf.constant(1.0)
+    with tf.name_scope("foo"):
+        y = cond_v2.cond_v2(tf.constant(True), lambda: x, lambda: x + 1, name="")
+        z = while_v2.while_loop(lambda i: i < 3, lambda i: i + 1, [0], name=None)[0]
+    for result, op_type, name, functions in (
+        (y, "StatelessIf", "foo/cond", {"then_branch": "foo_cond_true_", "else_branch": "foo_cond_false_"}),
+        (z, "StatelessWhile", "foo/while", {"cond": "foo_while_cond_", "body": "foo_while_body_"}),
+    ):
+        assert result.op.type == "Identity" and result.name == name + "/Identity:0"
+        op = result.op.inputs[0].op
+        assert (op.type, op.name) == (op_type, name)
+        for attr, prefix in functions.items():
+            assert op.get_attr(attr).name.startswith(prefix)
 
 
 def test_a_graph_with_such_a_gradient_is_imported_again():

@@ -8,6 +8,8 @@ from typing import Any
 from millrace.python.eager import function as eager_function
 from millrace.python.framework import func_graph as func_graph_module
 from millrace.python.framework import ops
+from millrace.python.ops import array_ops
+from millrace.python.ops import control_flow_util_v2
 from millrace.python.ops import gen_functional_ops
 from millrace.python.util import nest
 
@@ -26,9 +28,8 @@ class _Branch:
                 self.arguments.append(self.graph.capture(tensor))
 
     def function(self) -> Any:
-        name = ops.get_default_graph().unique_name(self.graph.name, mark_as_used=True).replace("/", "_")
         made = eager_function._EagerDefinedFunction(
-            name, self.graph, self.arguments, self.graph.outputs, None
+            self.graph.name, self.graph, self.arguments, self.graph.outputs, None
         )
         made.add_to_graph(ops.get_default_graph())
         return made
@@ -51,8 +52,12 @@ def cond_v2(pred: Any, true_fn: Any, false_fn: Any, name: Any = "cond") -> Any:
     with ops.name_scope(name) as scope:
         pred = ops.convert_to_tensor(pred)
         branches = [
-            _Branch(func_graph_module.func_graph_from_py_func(scope[:-1] + suffix, fn, [], {}))
-            for suffix, fn in (("_true", true_fn), ("_false", false_fn))
+            _Branch(
+                func_graph_module.func_graph_from_py_func(
+                    control_flow_util_v2.unique_fn_name(scope, part), fn, [], {}
+                )
+            )
+            for part, fn in (("true", true_fn), ("false", false_fn))
         ]
     return _build(pred, branches, scope)
 
@@ -108,6 +113,8 @@ def _build(pred: Any, branches: list[_Branch], scope: str) -> Any:
     for result, shape in zip(results, shapes):
         if shape is not None:
             result.set_shape(shape)
+    with ops.name_scope(scope):
+        results = [array_ops.identity(result) for result in results]
     structure = branches[0].graph.structured_outputs
     packed = nest.pack_sequence_as(structure, list(results), expand_composites=True)
     return packed[0] if isinstance(packed, (list, tuple)) and len(packed) == 1 else packed

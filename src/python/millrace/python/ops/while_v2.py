@@ -10,6 +10,8 @@ from millrace.python.framework import constant_op
 from millrace.python.framework import func_graph as func_graph_module
 from millrace.python.framework import ops
 from millrace.python.framework import tensor_spec
+from millrace.python.ops import array_ops
+from millrace.python.ops import control_flow_util_v2
 from millrace.python.ops import gen_functional_ops
 from millrace.python.ops import math_ops
 from millrace.python.ops._control_flow_base import _convert_flows_to_tensorarrays
@@ -63,13 +65,17 @@ def while_loop(
 
         make = func_graph_module.func_graph_from_py_func
         signature = tuple(first + specs)
-        cond_graph = make(scope[:-1] + "_cond", wrapped_cond, signature, {})
-        body_graph = make(scope[:-1] + "_body", wrapped_body, signature, {})
+        names = [control_flow_util_v2.unique_fn_name(scope, part) for part in ("cond", "body")]
+        cond_graph = make(names[0], wrapped_cond, signature, {})
+        body_graph = make(names[1], wrapped_body, signature, {})
         _check_shapes(body_graph.outputs[2:], tensors, specs)
     results = _build(cond_graph, body_graph, [counter, limit] + tensors, parallel_iterations, scope)
     results = list(results)[2 : 2 + len(tensors)]
     for result, spec in zip(results, specs):
         result.set_shape(spec.shape)
+    # A result that is fetched does not need the others.
+    with ops.name_scope(scope):
+        results = [array_ops.identity(result) for result in results]
     packed = pack(results)
     if return_same_structure or len(flat_vars) != 1:
         return packed
@@ -118,8 +124,7 @@ def _build(cond_graph: Any, body_graph: Any, inputs: list[Any], parallel_iterati
         with graph.as_default():
             more = [graph.capture(tensor) for tensor in captures.values()]
         outputs = graph.outputs + (more if graph is body_graph else [])
-        name = ops.get_default_graph().unique_name(graph.name).replace("/", "_")
-        made = eager_function._EagerDefinedFunction(name, graph, own + more, outputs, None)
+        made = eager_function._EagerDefinedFunction(graph.name, graph, own + more, outputs, None)
         made.add_to_graph(ops.get_default_graph())
         functions.append(made)
     stateful = functions[0].stateful_ops or functions[1].stateful_ops
