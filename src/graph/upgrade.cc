@@ -3,6 +3,7 @@
 #include "graph/upgrade.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <span>
 #include <vector>
@@ -96,8 +97,8 @@ bool IsNeutral(const LaterAttr& later, const AttrValue& value) {
 }
 
 std::span<const LaterAttr> LaterAttrsOf(std::string_view op) {
-  const auto [first, last] = std::ranges::equal_range(kLaterAttrs, op, {}, &LaterAttr::op);
-  return {first, last};
+  const auto first = std::ranges::lower_bound(kLaterAttrs, op, {}, &LaterAttr::op);
+  return {first, std::ranges::upper_bound(first, std::end(kLaterAttrs), op, {}, &LaterAttr::op)};
 }
 
 // Ops by name, decoded at the first look-up.

@@ -19,8 +19,8 @@ std::vector<List>& Lists() {
 
 }  // namespace
 
-GradientCaseList::GradientCaseList(Make cases, std::source_location where) {
-  Lists().push_back({cases, std::filesystem::path(where.file_name()).parent_path().filename()});
+GradientCaseList::GradientCaseList(Make cases, const char* file) {
+  Lists().push_back({cases, std::filesystem::path(file).parent_path().filename()});
 }
 
 const std::vector<GradientCase>& AllGradientCases() {

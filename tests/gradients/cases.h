@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <ostream>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -36,12 +35,12 @@ Tensor ComplexValues(const TensorShape& shape, double low = -1.5, double high = 
 // A case with one or two inputs whose function is one op with one output.
 GradientCase OneOp(std::string op, std::vector<Tensor> xs, AttrMap attrs = {});
 
-// Adds what `cases` makes to the cases that the tests check. A file of cases has such variables at namespace
-// scope.
+// Adds what `cases` makes to the cases that the tests check; the folder of `file` is their family. A file of
+// cases has such variables at namespace scope.
 class GradientCaseList {
  public:
   using Make = std::vector<GradientCase> (*)();
-  explicit GradientCaseList(Make cases, std::source_location where = std::source_location::current());
+  explicit GradientCaseList(Make cases, const char* file = __builtin_FILE());
 };
 // The cases of all lists.
 const std::vector<GradientCase>& AllGradientCases();

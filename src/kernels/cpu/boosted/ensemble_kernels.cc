@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ensembles of trees as resources: made, saved, restored, looked at, and what they predict.
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -122,7 +123,7 @@ class PredictKernel final : public PredictingKernel {
     MR_ASSIGN_OR_RETURN(Tensor * logits, AllocateLogits(context, features));
     MutexLock lock(ensemble->mu);
     MR_RETURN_IF_ERROR(ensemble->Check(features, num_logits()));
-    const std::vector<Tree>& trees = ensemble->trees;
+    const std::span<const Tree> trees(ensemble->trees);  // this thread holds the lock for all
     context.ParallelFor(features.num_examples(), 50 * static_cast<int64_t>(trees.size()) + 1,
                         [&](int64_t begin, int64_t end) {
                           for (int64_t i = begin; i < end; ++i) {

@@ -169,7 +169,8 @@ class ScaleAndTranslateKernel final : public ScaleAndTranslateBase {
         context.AllocateTemp(DataType::kFloat, TensorShape({s.batch, s.out_h, s.in_w, s.channels})));
     std::fill_n(between.data<float>(), between.num_elements(), 0.0f);
     const int64_t in_row = s.in_w * s.channels, out_row = s.out_w * s.channels;
-    const auto& [rows, columns] = windows;
+    const auto& rows = windows.first;
+    const auto& columns = windows.second;
     context.ParallelFor(s.batch, s.out_h * in_row * kCostPerTapNs * 4, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
         ForTaps(rows, [&](int64_t to, int64_t from, float weight) {
@@ -209,7 +210,8 @@ class ScaleAndTranslateGradKernel final : public ScaleAndTranslateBase {
     std::fill_n(out->data<float>(), out->num_elements(), 0.0f);
     if (out->num_elements() == 0) return Status();
     const int64_t in_row = s.in_w * s.channels, out_row = s.out_w * s.channels;
-    const auto& [rows, columns] = windows;
+    const auto& rows = windows.first;
+    const auto& columns = windows.second;
     context.ParallelFor(s.batch, s.out_h * in_row * kCostPerTapNs * 4, [&](int64_t begin, int64_t end) {
       std::vector<float> wide(static_cast<size_t>(in_row));
       for (int64_t b = begin; b < end; ++b) {

@@ -67,16 +67,19 @@ void LoadAs(const Tensor& t, int64_t offset, int64_t n, S* to) {
       return copy(t.data<complex128>());
   }
 }
+// The real part, where T has no other.
+template <typename T, typename S>
+T ElementAs(const S& value) {
+  if constexpr (kIsComplex<S> && !kIsComplex<T>) {
+    return static_cast<T>(value.real());
+  } else {
+    return static_cast<T>(value);
+  }
+}
 template <typename S>
 void StoreAs(const S* from, int64_t offset, int64_t n, Tensor* t) {
   const auto copy = [&]<typename T>(T* to) {
-    for (int64_t i = 0; i < n; ++i) {
-      if constexpr (kIsComplex<S> && !kIsComplex<T>) {
-        to[offset + i] = static_cast<T>(from[i].real());
-      } else {
-        to[offset + i] = static_cast<T>(from[i]);
-      }
-    }
+    for (int64_t i = 0; i < n; ++i) to[offset + i] = ElementAs<T>(from[i]);
   };
   switch (t->dtype()) {
     case DataType::kFloat:

@@ -354,10 +354,10 @@ void RegisterQuantizedArithmeticKernels(KernelRegistry& registry) {
   for (const auto& [op, most] : {std::pair("QuantizedRelu", 0.0f), {"QuantizedRelu6", 6.0f}}) {
     registry.Register(
         KernelDef(op).Types("Tinput", {k8}).Types("out_type", {k8}),
-        [most](KernelConstruction& c) { return std::make_unique<ReluKernel<uint8_t>>(c, most); });
+        [most = most](KernelConstruction& c) { return std::make_unique<ReluKernel<uint8_t>>(c, most); });
     registry.Register(
         KernelDef(op).Types("Tinput", {k32}).Types("out_type", {k32}),
-        [most](KernelConstruction& c) { return std::make_unique<ReluKernel<int32_t>>(c, most); });
+        [most = most](KernelConstruction& c) { return std::make_unique<ReluKernel<int32_t>>(c, most); });
   }
   registry.Register<ReluXKernel<uint8_t>>(
       KernelDef("QuantizedReluX").Types("Tinput", {k8}).Types("out_type", {k8}));

@@ -63,7 +63,7 @@ T NextAfter(T from, T to) {
   const Bits least = (std::bit_cast<Bits>(to) & kSign) | 1;
   const Bits moved = from == 0 ? least : ((from < to) == (from > 0) ? away : nearer);
   const Bits result = from == to ? std::bit_cast<Bits>(to) : moved;
-  return (from != from) | (to != to) ? from + to : std::bit_cast<T>(result);
+  return ((from != from) | (to != to)) ? from + to : std::bit_cast<T>(result);
 }
 
 template <BinaryOp kOp, typename T>
