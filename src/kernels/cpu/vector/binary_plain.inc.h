@@ -84,7 +84,7 @@ MR_INLINE T Divide(T a, T b, uint8_t* fine) {
   constexpr bool kSigned = (T)-1 < (T)0;
   *fine &= b != 0;
   const bool negate = kSigned && b == (T)-1;  // the lowest integer wraps
-  const int32_t divisor = (b == 0) | negate ? 1 : (int32_t)b;
+  const int32_t divisor = ((b == 0) | negate) ? 1 : (int32_t)b;
   const int32_t quotient = (int32_t)((double)(int32_t)a / (double)divisor);
   const int32_t remainder = (int32_t)a - quotient * divisor;
   const bool round_down = (remainder != 0) & ((remainder < 0) != (divisor < 0));

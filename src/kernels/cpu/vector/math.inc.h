@@ -326,7 +326,7 @@ MR_INLINE VecF Atan2(VecF y, VecF x) {
   const auto steep = ay > ax;
   VecF low = steep ? ax : ay, high = steep ? ay : ax;
   low = high == F::kInf ? (low == F::kInf ? one : zero) : low;
-  high = (high == 0) | (high == F::kInf) ? one : high;
+  high = ((high == 0) | (high == F::kInf)) ? one : high;
   const VecF scale = high > 0x1p126f ? Set(0.25f) : one;  // the sum below must not overflow
   low *= scale;
   high *= scale;
@@ -337,7 +337,7 @@ MR_INLINE VecF Atan2(VecF y, VecF x) {
   VecF angle = base + (t + (t * z * Polynomial(z, kAtan) + rest));
   angle = steep ? 1.57079637f - (angle + 4.37113883e-8f) : angle;
   angle = (F::Int)x < 0 ? 3.14159274f - (angle + 8.74227766e-8f) : angle;
-  return (x != x) | (y != y) ? x + y : CopySign(angle, y);
+  return ((x != x) | (y != y)) ? x + y : CopySign(angle, y);
 }
 
 // asin(s) for s^2 = z, 0 <= s <= 1/2.
