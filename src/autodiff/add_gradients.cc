@@ -35,9 +35,21 @@ std::string UniqueScope(const Graph& graph, const std::string& scope) {
   return unique;
 }
 
+// Whether a loop was given variables that start from new nodes.
+bool OldNodesUse(const Graph& graph, int first_new) {
+  for (int id = first_new; id < graph.num_node_ids(); ++id) {
+    const Node* node = graph.node(id);
+    if (node == nullptr) continue;
+    for (const Edge* edge : node->out_edges()) {
+      if (!edge->IsControl() && edge->dst->id() < first_new) return true;
+    }
+  }
+  return false;
+}
+
 // After an error: takes back what was added, unless the client may hold it.
 Status TakeBack(Graph& graph, int first_new, bool adopted, const GradientOptions& options, Status error) {
-  if (adopted) {
+  if (adopted || OldNodesUse(graph, first_new)) {
     return error.WithContext(StrCat(
         "; the ", graph.num_node_ids() - first_new,
         " nodes that were added until then stay in the graph, as a gradient function made some of them"));

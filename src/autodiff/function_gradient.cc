@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autodiff/add_gradients.h"
+#include "autodiff/function_split.h"
 #include "graph/function_gradient.h"
 #include "op/handle_type_attr.h"
 
@@ -129,6 +130,7 @@ class Derivation {
 };
 
 Status DeriveGradientBody(FunctionBody* body, const GradientTypes& types) {
+  const RunsAgainScope scope;
   return Derivation(body).Run(types);
 }
 

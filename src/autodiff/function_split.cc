@@ -16,6 +16,9 @@
 namespace millrace {
 namespace {
 
+// The functions that are being split by a thread, outermost first.
+thread_local std::vector<std::string> active;
+
 size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
 
 FunctionParts PartsOf(std::string name, std::vector<const Node*> body, std::vector<Output> inputs,
@@ -41,6 +44,8 @@ StatusOr<NameAttrList> Write(Graph& owner, FunctionParts parts, const tensorflow
 
 }  // namespace
 
+thread_local int RunsAgainScope::depth_ = 0;
+
 FunctionSplit::FunctionSplit(Graph& owner, NameAttrList f, FunctionBody body)
     : owner_(owner), f_(std::move(f)), body_(std::move(body)), graph_(*body_.graph) {}
 
@@ -52,9 +57,16 @@ StatusOr<std::unique_ptr<FunctionSplit>> FunctionSplit::Make(Graph& owner, const
                                    body.rets.size(), " results, wanted ", request.num_parameters, " and ",
                                    request.num_results);
   }
+  std::string key = FunctionKey(f);
+  if (active.size() >= kMaxDepth || std::find(active.begin(), active.end(), key) != active.end()) {
+    return errors::Unimplemented("Function '", f.name, "' calls itself or is nested too deep for a gradient ",
+                                 "that must not run it again");
+  }
   std::unique_ptr<FunctionSplit> split(new FunctionSplit(owner, f, std::move(body)));
+  active.push_back(std::move(key));
   Status status = split->Differentiate(request);
-  status.Update(split->MarkBehindGradients());
+  active.pop_back();
+  if (status.ok()) status = split->MarkBehindGradients();
   if (status.ok()) status = split->Collect(request.only_constant_parameters);
   if (!status.ok()) return status.WithContext(StrCat("; in the gradient of function '", f.name, "'"));
   MR_RETURN_IF_ERROR(owner.functions().Merge(split->graph_.functions()));

@@ -19,6 +19,8 @@ namespace millrace {
 // needs: they are kept. So random numbers are drawn, and effects happen, once. One thread.
 class FunctionSplit {
  public:
+  static constexpr size_t kMaxDepth = 64;
+
   struct Request {
     size_t num_parameters = 0;  // of the function, as the node that calls it has inputs and outputs
     size_t num_results = 0;
@@ -31,7 +33,8 @@ class FunctionSplit {
   };
 
   // `owner`: the graph in whose library f is, and the functions will be. Unimplemented when a tensor would
-  // have to be kept of a loop or branch of primitives.
+  // have to be kept of a loop or branch of primitives, and for functions that call themselves or are nested
+  // more than kMaxDepth deep.
   static StatusOr<std::unique_ptr<FunctionSplit>> Make(Graph& owner, const NameAttrList& f,
                                                        const Request& request);
 
@@ -73,6 +76,19 @@ class FunctionSplit {
   int first_new_ = 0;         // nodes from here on belong to the gradients
   std::vector<bool> behind_;  // by id: what depends on the gradients that arrive
   std::vector<const Node*> forward_, backward_;
+};
+
+// While one is alive, the thread derives a gradient that runs its function again: nothing in it is split.
+class RunsAgainScope {
+ public:
+  RunsAgainScope() { ++depth_; }
+  ~RunsAgainScope() { --depth_; }
+  RunsAgainScope(const RunsAgainScope&) = delete;
+  RunsAgainScope& operator=(const RunsAgainScope&) = delete;
+  static bool IsActive() { return depth_ > 0; }
+
+ private:
+  static thread_local int depth_;
 };
 
 // Adds a function to a library under a name that tells it from others: `name` and a hash.

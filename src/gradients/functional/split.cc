@@ -321,6 +321,7 @@ class LoopSplit {
 
 bool MustSplit(const GradientContext& c, const std::vector<NameAttrList>& functions,
                const std::vector<NameAttrList>& gradients) {
+  if (RunsAgainScope::IsActive()) return false;
   const Graph& graph = c.node().graph();
   bool repeatable = true;
   for (const NameAttrList& f : functions) {

@@ -340,3 +340,54 @@ def test_functions_that_do_not_fit_the_operation_are_an_error():
     y.op._set_attr("body", y.op.node_def.attr["body"].__class__(func={"name": two.name}))
     with pytest.raises((tf.errors.OpError, ValueError)):
         run(tf.gradients(y, [x])[0])
+
+
+def test_a_function_that_calls_itself_is_refused():
+    """Its gradient would have no end."""
+    types = [tf.int32, tf.float64]
+
+    @function.Defun(*types, func_name="Last")
+    def last(n, x):
+        return x
+
+    @function.Defun(*types, func_name="Again")
+    def again(n, x):
+        (y,) = functional_ops.gen_functional_ops.stateful_partitioned_call(
+            args=[n - 1, x * tf.random.uniform([], dtype=tf.float64)], Tout=[tf.float64], f="Recursive"
+        )
+        return y
+
+    @function.Defun(*types, func_name="Recursive", out_names=["y"])
+    def recursive(n, x):
+        return functional_ops.gen_functional_ops._if(n > 0, [n, x], [tf.float64], again, last)[0]
+
+    recursive.add_to_graph(tf.compat.v1.get_default_graph())
+    x = tf.constant(2.0, tf.float64)
+    (y,) = functional_ops.gen_functional_ops.stateful_partitioned_call(
+        [tf.constant(3), x], [tf.float64], recursive
+    )
+    assert 0 < run(y)[0] < 2
+    with pytest.raises(tf.errors.UnimplementedError, match="calls itself"):
+        tf.gradients(y, [x])
+
+
+def test_a_loop_runs_also_after_its_gradient_failed():
+    x = tf.constant(X)
+    y, masks = dropout_loop(
+        tf.cast(tf.strings.to_number(tf.as_string(x)), tf.float64) + x, tf.Variable(0, use_resource=True)
+    )
+    with tf.compat.v1.get_default_graph().gradient_override_map({"Identity": "FailsAlways"}):
+        z = tf.identity(x)
+
+    @tf.RegisterGradient("FailsAlways")
+    def fails(op, grad):
+        raise ValueError("no gradient")
+
+    w, more = dropout_loop(z, tf.Variable(0, use_resource=True))
+    with pytest.raises(ValueError, match="no gradient"):
+        tf.gradients([w, y], [x])
+    got, m = run(w, more)
+    np.testing.assert_allclose(got, loop_by_hand(X, m)[0])
+    (g,) = tf.gradients(w, [z])
+    got, m = run(g, more)
+    np.testing.assert_allclose(got, loop_by_hand(X, m)[1])
