@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers: what they compute, what variables they make, how they share and regularize them."""
 
+import copy
 import numpy as np
 import pytest
 
@@ -342,3 +343,26 @@ def test_layers_of_layers_are_tracked():
         model.fit()
     with pytest.raises(AttributeError):
         model.none
+
+
+def test_layers_that_were_called_are_copied():
+    class Square(tf.layers.Layer):
+        def build(self, shape):
+            self.scale = self.add_variable("scale", ())
+            self.both = [self.scale, tf.ones([])]
+            self.built = True
+
+        def call(self, inputs):
+            return tf.square(inputs) * self.scale
+
+    with tf.Graph().as_default():
+        layer = Square(name="my_layer")
+        layer.private = tf.random_uniform(())
+        layer.apply(tf.ones([5]))
+        other = copy.deepcopy(layer)
+        assert (other.name, other._scope.name) == (layer.name, layer._scope.name)
+        assert (
+            other.private is layer.private and other.scale is layer.scale and other.both[1] is layer.both[1]
+        )
+        other.apply(tf.ones([4]))
+        assert other.get_output_shape_at(1) == (4,) and layer.output_shape == (5,)

@@ -47,6 +47,18 @@ def set_keras_style() -> None:
     _keras_style = True
 
 
+def _keep_graph_elements(value: Any, memo: dict[int, Any]) -> None:
+    """Notes for a deep copy that variables and elements of graphs are not copied."""
+    if isinstance(value, (tf_variables.Variable, ops.Tensor, ops.Operation, ops.Graph)):
+        memo[id(value)] = value
+    elif isinstance(value, (list, tuple, set)):
+        for item in value:
+            _keep_graph_elements(item, memo)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _keep_graph_elements(item, memo)
+
+
 class Layer(LayerValues):
     """A function with variables.
 
@@ -364,10 +376,11 @@ class Layer(LayerValues):
         for key, value in self.__dict__.items():
             if key in no_copy or isinstance(value, ops.Graph):
                 result.__dict__[key] = value
+            elif key in ("_inbound_nodes", "_outbound_nodes"):
+                result.__dict__[key] = list(value)  # calls stay those of the layer
             elif key in shallow_copy:
                 result.__dict__[key] = copy.copy(value)
-            elif isinstance(value, (tf_variables.Variable, ops.Tensor)):
-                result.__dict__[key] = value
             else:
+                _keep_graph_elements(value, memo)
                 result.__dict__[key] = copy.deepcopy(value, memo)
         return result
