@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.protobuf import text_format
 
 import millrace as tf
-from millrace.core.protobuf import meta_graph_pb2
+from millrace.core.protobuf import graph_debug_info_pb2, meta_graph_pb2
 from millrace.python.framework import meta_graph
 
 
@@ -125,3 +126,22 @@ def test_files(tmp_path: Any) -> None:
         meta_graph.export_scoped_meta_graph(str(tmp_path / "text"), as_text=True)
     read = meta_graph.read_meta_graph_file(str(tmp_path / "text"))
     assert isinstance(read, meta_graph_pb2.MetaGraphDef) and read.graph_def.node[0].name == "a"
+
+
+def test_debug_information_lies_beside_a_meta_graph(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.get_variable("v", [])
+        total = tf.add(v, 1.0, name="total")
+        session.run(tf.global_variables_initializer())
+        saver = tf.train.Saver()
+        saver.save(session, str(tmp_path / "plain"))
+        saver.save(session, str(tmp_path / "m"), global_step=3, save_debug_info=True)
+        saver.export_meta_graph(str(tmp_path / "text.meta"), as_text=True, save_debug_info=True)
+    assert not (tmp_path / "plain.debug").exists()
+    info = graph_debug_info_pb2.GraphDebugInfo.FromString((tmp_path / "m-3.debug").read_bytes())
+    own = list(info.files).index(__file__)
+    lines = [place.line for place in info.traces["total@"].file_line_cols if place.file_index == own]
+    assert lines == [frame[1] for frame in total.op.traceback if frame[0] == __file__]
+    assert text_format.Parse(
+        (tmp_path / "text.debug").read_text(), graph_debug_info_pb2.GraphDebugInfo()
+    ).traces

@@ -14,6 +14,7 @@ import pytest
 import millrace as tf
 from millrace.python.platform import tf_logging
 from millrace.python.util import (
+    all_util,
     deprecation,
     module_wrapper,
     object_identity,
@@ -137,3 +138,18 @@ def test_sets_by_identity_change_in_place():
     assert len(some) == 1 and b in some and a not in some
     some.difference_update([b])
     assert not some
+
+
+def test_names_that_are_not_documented_are_taken_away():
+    module = types.ModuleType("documented", "A module.\n\n@@shown\n@@absent\n")
+    module.shown, module.allowed, module.hidden, module._own = 1, 2, 3, 4  # type: ignore[attr-defined]
+    with mock.patch.dict(sys.modules, {"documented": module}):
+        assert all_util.make_all("documented") == ["shown"]
+        all_util.remove_undocumented("documented", ["allowed"])
+        assert {n for n in dir(module) if not n.startswith("__")} == {"shown", "allowed", "_own"}
+        other = types.ModuleType("other")
+        all_util.reveal_undocumented("documented.hidden", target_module=other)
+        all_util.reveal_undocumented("documented.hidden")
+        assert module.hidden == other.hidden == 3  # type: ignore[attr-defined]
+    with pytest.raises(LookupError, match="documented.never is not a hidden symbol"):
+        all_util.reveal_undocumented("documented.never")

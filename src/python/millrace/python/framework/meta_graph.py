@@ -14,7 +14,6 @@ from millrace.python.framework._meta_graph_collections import (  # noqa: F401
     _get_kind_name,
     add_collection_def,
 )
-from millrace.python.platform import tf_logging as logging
 
 # Inputs of an exported part of a graph that the part does not compute have names that begin with this.
 _UNBOUND_INPUT_PREFIX = "$unbound_inputs_"
@@ -353,7 +352,17 @@ def export_scoped_meta_graph(
             scoped_meta_graph_def, os.path.dirname(filename), os.path.basename(filename), as_text=as_text
         )
         if save_debug_info:
-            logging.warning("save_debug_info is ignored: no debug information is written")
+            from millrace.python.framework import error_interpolation
+
+            named = [
+                ("", graph.get_operation_by_name(ops.prepend_name_scope(node.name, export_scope)))
+                for node in scoped_meta_graph_def.graph_def.node
+            ]
+            debug_info = error_interpolation.create_graph_debug_info_def(named)
+            debug_filename = os.path.splitext(filename)[0] + ".debug"
+            graph_io.write_graph(
+                debug_info, os.path.dirname(debug_filename), os.path.basename(debug_filename), as_text=as_text
+            )
     return scoped_meta_graph_def, var_list
 
 

@@ -103,7 +103,7 @@ def export_meta_graph(
       clear_devices: drop the devices that nodes request.
       clear_extraneous_savers: drop savers and their ops other than `saver_def`.
       strip_default_attrs: leave attributes that have their defaults out.
-      save_debug_info: accepted; there is no debug information.
+      save_debug_info: also write a file ".debug" with the Python lines that made the operations.
     """
     meta_graph_def, _ = meta_graph.export_scoped_meta_graph(
         filename=filename,

@@ -340,7 +340,7 @@ class Saver:
           write_meta_graph: whether to write that.
           write_state: whether to write the state file and to delete old checkpoints.
           strip_default_attrs: leave attributes that have their defaults out of the graph.
-          save_debug_info: accepted; there is no debug information.
+          save_debug_info: also write a file ".debug" with the Python lines that made the operations.
 
         Returns:
           The prefix, with which `restore` can be called; None where there was nothing to save.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Optional
 
 from millrace.python.util import tf_inspect
 
@@ -24,15 +24,29 @@ def make_all(module_name: str, doc_string_modules: Optional[Iterable[Any]] = Non
     return list(results)
 
 
+# By full name the module that had a name, and its value.
+_HIDDEN_ATTRIBUTES: Dict[str, Any] = {}
+
+
 def reveal_undocumented(symbol_name: str, target_module: Any = None) -> None:
-    """Does nothing: no name is hidden. Raises LookupError for a name that the module lacks."""
-    module = target_module or sys.modules.get(symbol_name.rpartition(".")[0])
-    name = symbol_name.rpartition(".")[2]
-    if module is not None and not hasattr(module, name):
+    """Puts back what `remove_undocumented` took away, into `target_module` or where it was.
+
+    Raises:
+      LookupError: nothing of that name was taken away.
+    """
+    if symbol_name not in _HIDDEN_ATTRIBUTES:
         raise LookupError("Symbol %s is not a hidden symbol" % symbol_name)
+    module, value = _HIDDEN_ATTRIBUTES[symbol_name]
+    setattr(target_module or module, symbol_name.rpartition(".")[2], value)
 
 
 def remove_undocumented(
     module_name: str, allowed_exception_list: Any = None, doc_string_modules: Any = None
 ) -> None:
-    """Does nothing: names that are not documented stay."""
+    """Takes the names away from a module that are neither documented by `@@name` nor allowed; those with _ stay."""
+    module = sys.modules[module_name]
+    kept = set(make_all(module_name, doc_string_modules)) | set(allowed_exception_list or [])
+    for name in set(dir(module)) - kept:
+        if not name.startswith("_"):
+            _HIDDEN_ATTRIBUTES[module_name + "." + name] = (module, getattr(module, name))
+            delattr(module, name)
