@@ -3,6 +3,7 @@
 // Random graphs give the same results, and leave the same state, with all passes on, with all of them off,
 // with each one alone off, and aggressively.
 #include "tests/optimize/random_graph.h"
+#include "tests/optimize/first_seed.h"
 
 #include <gtest/gtest.h>
 
@@ -92,7 +93,7 @@ class RandomGraphTest : public testing::TestWithParam<uint32_t> {};
 
 TEST_P(RandomGraphTest, ResultsAreTheSameWithAndWithoutPasses) {
   for (uint32_t i = 0; i < kBatch && !HasFailure(); ++i) {
-    const uint32_t seed = GetParam() * kBatch + i;
+    const uint32_t seed = FirstSeed() + GetParam() * kBatch + i;
     SCOPED_TRACE(seed);
     Check(MakeRandomGraph(seed, {}), seed);
   }
@@ -100,7 +101,7 @@ TEST_P(RandomGraphTest, ResultsAreTheSameWithAndWithoutPasses) {
 
 TEST_P(RandomGraphTest, SoAreThoseOfConditionsLoopsAndFunctions) {
   for (uint32_t i = 0; i < kBatch && !HasFailure(); ++i) {
-    const uint32_t seed = GetParam() * kBatch + i;
+    const uint32_t seed = FirstSeed() + GetParam() * kBatch + i;
     SCOPED_TRACE(seed);
     Check(MakeRandomGraph(seed, {.nodes = 60, .flow = true}), seed);
   }
@@ -108,7 +109,7 @@ TEST_P(RandomGraphTest, SoAreThoseOfConditionsLoopsAndFunctions) {
 
 TEST_P(RandomGraphTest, OnePassOverMemoryGivesTheSameBits) {
   for (uint32_t i = 0; i < kBatch && !HasFailure(); ++i) {
-    const uint32_t seed = GetParam() * kBatch + i;
+    const uint32_t seed = FirstSeed() + GetParam() * kBatch + i;
     SCOPED_TRACE(seed);
     const RandomGraph random = MakeRandomGraph(seed, {.nodes = 60, .flow = i % 2 == 1});
     ExpectSame(random, RunWithout(random, {"elementwise"}), RunWithout(random, {}), 0);

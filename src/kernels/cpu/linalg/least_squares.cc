@@ -18,8 +18,7 @@ class SolveLsKernel final : public OpKernel {
     const Tensor &matrix = context.input(0), &rhs = context.input(1), &l2 = context.input(2);
     const int64_t m = RowsOf(matrix), n = ColumnsOf(matrix), k = ColumnsOf(rhs);
     if (RowsOf(rhs) != m) {
-      return errors::InvalidArgument("Input matrix and rhs are incompatible: ", matrix.shape(), " and ",
-                                     rhs.shape());
+      return errors::InvalidArgument("Input matrix and rhs are incompatible.");
     }
     MR_RETURN_IF_ERROR(RequireScalar(l2, "l2_regularizer"));
     const double weight = l2.scalar<double>();

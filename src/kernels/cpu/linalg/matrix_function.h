@@ -19,8 +19,7 @@ class MatrixFunctionKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(CheckBatches(context, 1));
     const Tensor& in = context.input(0);
     const int64_t n = RowsOf(in);
-    if (ColumnsOf(in) != n)
-      return errors::InvalidArgument("Input matrix must be square, got shape ", in.shape());
+    if (ColumnsOf(in) != n) return errors::InvalidArgument("Input matrix must be square.");
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (out->num_elements() == 0) return Status();
     return VisitScalar(in.dtype(), [&]<typename S>() { return Run<S>(context, in, out); });

@@ -18,8 +18,7 @@ class SelfAdjointEigKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(CheckBatches(context, 1));
     const Tensor& in = context.input(0);
     const int64_t n = RowsOf(in);
-    if (ColumnsOf(in) != n)
-      return errors::InvalidArgument("Input matrix must be square, got shape ", in.shape());
+    if (ColumnsOf(in) != n) return errors::InvalidArgument("Input matrix must be square.");
     Tensor *values = nullptr, *vectors = nullptr;
     if (one_output_) {
       MR_ASSIGN_OR_RETURN(values, AllocateMatrices(context, 0, n + 1, n));

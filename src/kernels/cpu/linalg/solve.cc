@@ -27,7 +27,7 @@ void Store(const Matrix<S>& m, int64_t i, Tensor* t) {
 
 Status RequireSquare(const Tensor& t, const char* message) {
   if (RowsOf(t) == ColumnsOf(t)) return Status();
-  return errors::InvalidArgument(message, ", got shape ", t.shape());
+  return errors::InvalidArgument(message, ".");
 }
 
 // Whether a factor has a zero, or something that is no number, on its diagonal.
@@ -181,8 +181,7 @@ class SolveKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(RequireSquare(matrix, "First input (lhs) must be a square matrix"));
     const int64_t n = RowsOf(matrix), k = ColumnsOf(rhs);
     if (RowsOf(rhs) != n) {
-      return errors::InvalidArgument("Input matrix and rhs are incompatible: ", matrix.shape(), " and ",
-                                     rhs.shape());
+      return errors::InvalidArgument("Input matrix and rhs are incompatible.");
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, rhs.shape()));
     if (out->num_elements() == 0) return Status();
