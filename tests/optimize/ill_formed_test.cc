@@ -134,6 +134,24 @@ Result RunOnce(const Graph& graph, const Tensor& x, bool passes) {
   return result;
 }
 
+TEST(IllFormed, APackAlongAnAxisThatIsNotThereIsKeptBeforeItsUnpack) {
+  for (const int64_t axis : {-2, -1, 0, 1, 2}) {
+    Graph graph(OpRegistry::Global());
+    AddTestNode(&graph, "x", "Placeholder", {}, {{"dtype", kFloat}});
+    const Tensor six = Tensor::Vector<int32_t>({6});
+    AddTestNode(&graph, "six", "Const", {}, {{"dtype", DataType::kInt32}, {"value", six}});
+    AddTestNode(&graph, "flat", "Reshape", {"x", "six"}, {{"T", kFloat}});
+    AddTestNode(&graph, "packed", "Pack", {"flat", "flat"}, {{"T", kFloat}, {"N", 2}, {"axis", axis}});
+    AddTestNode(&graph, "parts", "Unpack", {"packed"}, {{"T", kFloat}, {"num", 2}, {"axis", axis}});
+    AddTestNode(&graph, "y", "Identity", {"parts:1"}, {{"T", kFloat}});
+    graph.FixupSourceAndSinkEdges();
+    const Tensor x = Tensor::From(std::vector<float>(6, 1.0F), TensorShape({3, 2}));
+    const ErrorCode wanted = axis == 2 ? ErrorCode::kInvalidArgument : ErrorCode::kOk;
+    for (const bool passes : {false, true})
+      EXPECT_EQ(RunOnce(graph, x, passes).status.code(), wanted) << axis;
+  }
+}
+
 TEST(IllFormed, ErrorsAreReportedWithPassesAndWithout) {
   int good = 0, bad = 0;
   const uint32_t first = FirstSeed();

@@ -230,13 +230,16 @@ bool Unpack(Rewriter& rewriter, Node* node) {
   const TensorRef x = InputOf(*node, 0);
   if (x.node->op_name() != "Pack" || !IsPlain(*x.node) || !SameAxis(*node, *x.node)) return false;
   if (x.node->num_inputs() != node->num_outputs()) return false;
+  if (x.node->num_inputs() == 0) return false;
+  const PartialShape first = rewriter.ShapeOf(InputOf(*x.node, 0));
+  const int64_t axis = *node->Attr<int64_t>("axis");
+  if (first.unknown_rank() || axis < -first.rank() - 1 || axis > first.rank()) return false;
   std::vector<TensorRef> parts;
   for (int i = 0; i < node->num_outputs(); ++i) {
     parts.push_back(InputOf(*x.node, i));
-    // Parts of different shapes are an error of the Pack; inference has compared those that are known.
-    if (node->num_outputs() > 1 && !IsKnown(rewriter.ShapeOf(parts.back()))) return false;
+    // Parts of different shapes are an error of the Pack.
+    if (i > 0 && (!IsKnown(first) || !(rewriter.ShapeOf(parts.back()) == first))) return false;
   }
-  if (node->num_outputs() == 1 && rewriter.ShapeOf(parts[0]).unknown_rank()) return false;
   return rewriter.TryReplace(node, parts);
 }
 
