@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/vector/select.h"
-#include "kernels/cpu/vector/special.h"
+#include "kernels/cpu/vector/special_rows.h"
 #include "op/shape_inference.h"
 
 namespace millrace {
@@ -49,12 +49,17 @@ class BetaincKernel final : public OpKernel {
       in[i] = context.input(i).data<T>();
       step[i] = context.input(i).shape().IsScalar() ? 0 : 1;
     }
-    context.ParallelFor(out.num_elements(), 300, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        // An element may take many steps.
-        if (i % 16 == 0 && context.cancellation().IsCancelled()) return;
-        out.data<T>()[i] =
-            static_cast<T>(cpu::Betainc(in[0][i * step[0]], in[1][i * step[1]], in[2][i * step[2]]));
+    context.ParallelFor(out.num_elements(), 100, [&](int64_t begin, int64_t end) {
+      constexpr int64_t kPart = 64;  // an element may take many steps
+      double part[3][kPart], results[kPart];
+      for (int64_t at = begin; at < end; at += kPart) {
+        if (context.cancellation().IsCancelled()) return;
+        const int64_t count = std::min(kPart, end - at);
+        for (int i = 0; i < 3; ++i) {
+          for (int64_t k = 0; k < count; ++k) part[i][k] = static_cast<double>(in[i][(at + k) * step[i]]);
+        }
+        cpu::BetaincRow(part[0], part[1], part[2], results, count);
+        for (int64_t k = 0; k < count; ++k) out.data<T>()[at + k] = static_cast<T>(results[k]);
       }
     });
   }

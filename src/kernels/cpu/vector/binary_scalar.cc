@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/vector/binary_scalar.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <complex>
 #include <type_traits>
 
 #include "kernels/cpu/vector/special.h"
+#include "kernels/cpu/vector/special_rows.h"
 
 namespace millrace::cpu {
 namespace {
@@ -122,6 +124,35 @@ auto Apply(T a, T b, [[maybe_unused]] bool* ok) {
   }
 }
 
+using RowFn = void (*)(const double* a, const double* b, double* out, int64_t n);
+// The function of rows of a special function, or null.
+template <BinaryOp kOp, typename T>
+constexpr RowFn RowOf() {
+  if constexpr (kOp == kIgamma) return IgammaRow;
+  if constexpr (kOp == kIgammac) return IgammacRow;
+  if constexpr (kOp == kIgammaGradA) return IgammaGradARow;
+  if constexpr (kOp == kZeta && sizeof(T) == sizeof(float)) return ZetaRow;
+  if constexpr (kOp == kPolygamma && sizeof(T) == sizeof(float)) return PolygammaRow;
+  return nullptr;
+}
+
+// By blocks as doubles; out may be one of the arguments.
+template <typename T, bool kLeft, bool kRight>
+void RunRows(RowFn row, const T* x, const T* y, T* out, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  double a[kBlock], b[kBlock], results[kBlock];
+  const T x0 = x[0], y0 = y[0];
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t count = std::min(kBlock, n - begin);
+    for (int64_t i = 0; i < count; ++i) {
+      a[i] = static_cast<double>(kLeft ? x0 : x[begin + i]);
+      b[i] = static_cast<double>(kRight ? y0 : y[begin + i]);
+    }
+    row(a, b, results, count);
+    for (int64_t i = 0; i < count; ++i) out[begin + i] = static_cast<T>(results[i]);
+  }
+}
+
 template <BinaryOp kOp, typename T, bool kLeft, bool kRight>
 bool Loop(const void* a, const void* b, void* out, int64_t n) {
   bool ok = true;
@@ -131,6 +162,12 @@ bool Loop(const void* a, const void* b, void* out, int64_t n) {
   auto* z = static_cast<Out*>(out);
   if (n == 0) return true;
   const T x0 = x[0], y0 = y[0];  // z may be one of them
+  if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (constexpr RowFn kRow = RowOf<kOp, T>(); kRow != nullptr) {
+      RunRows<T, kLeft, kRight>(kRow, x, y, z, n);
+      return true;
+    }
+  }
   if constexpr (kOp == kPow && kRight && std::is_floating_point_v<T>) {
     if (y0 == 2) {  // exact: x * x is rounded once
       for (int64_t i = 0; i < n; ++i) z[i] = x[i] * x[i];

@@ -9,6 +9,8 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/cpu/vector/special_rows.h"
+
 namespace millrace::cpu {
 namespace {
 
@@ -179,6 +181,57 @@ TEST(SpecialTest, BesselFunctionsAreTheirIntegrals) {
   EXPECT_EQ(BesselI0e(kInf), 0);
   EXPECT_TRUE(std::isnan(BesselI0e(kNan)));
   EXPECT_TRUE(std::isnan(BesselI1e(kNan)));
+}
+
+// Every pair of these, so that series, fractions and what is not ordinary meet in one row.
+TEST(SpecialRowsTest, RowsAreTheFunctionsOfTheirElements) {
+  const std::vector<double> values = {1e-200, 1e-9,  0.1, 0.5, 0.99, 1.0,  1.5,  2.0,  3.0,   7.25, 20.0,
+                                      150.0,  999.0, 9e3, 2e4, 0.0,  -0.5, -2.0, kInf, -kInf, kNan, 0.3};
+  std::vector<double> a, b, c;
+  for (const double x : values) {
+    for (const double y : values) {
+      a.push_back(x);
+      b.push_back(y);
+      c.push_back(std::fmod(0.37 * static_cast<double>(a.size()), 1.2) - 0.1);
+    }
+  }
+  std::vector<double> out(a.size());
+  const auto check = [&](const char* name, double tolerance, auto one) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      const double want = one(i);
+      SCOPED_TRACE(testing::Message() << name << ' ' << a[i] << ' ' << b[i] << ' ' << c[i]);
+      if (std::isnan(want) || std::isinf(want)) {
+        EXPECT_EQ(std::isnan(want), std::isnan(out[i]));
+        EXPECT_TRUE(std::isnan(want) || out[i] == want);
+      } else {
+        EXPECT_NEAR(out[i], want, tolerance * std::abs(want) + 1e-14);
+      }
+    }
+  };
+  const auto n = static_cast<int64_t>(a.size());
+  IgammaRow(a.data(), b.data(), out.data(), n);
+  check("igamma", 1e-11, [&](size_t i) { return Igamma(a[i], b[i]); });
+  IgammacRow(a.data(), b.data(), out.data(), n);
+  check("igammac", 1e-10, [&](size_t i) { return Igammac(a[i], b[i]); });
+  IgammaGradARow(a.data(), b.data(), out.data(), n);
+  check("slope", 1e-9, [&](size_t i) { return IgammaGradA(a[i], b[i]); });
+  BetaincRow(a.data(), b.data(), c.data(), out.data(), n);
+  check("betainc", 1e-9, [&](size_t i) { return Betainc(a[i], b[i], c[i]); });
+  ZetaRow(a.data(), b.data(), out.data(), n);
+  check("zeta", 1e-10, [&](size_t i) { return Zeta(a[i], b[i]); });
+  PolygammaRow(a.data(), b.data(), out.data(), n);
+  check("polygamma", 1e-10, [&](size_t i) { return Polygamma(a[i], b[i]); });
+}
+
+TEST(SpecialRowsTest, AnElementDoesNotDependOnTheOthers) {
+  const double a[] = {0.5, 900, 0.25, 3, 1e-9, 80, 7, 0.125, 12},
+               x[] = {0.25, 880, 0.5, 9, 3, 95, 2, 0.1, 12};
+  double row[9], one;
+  IgammaGradARow(a, x, row, 9);
+  for (int i = 0; i < 9; ++i) {
+    IgammaGradARow(a + i, x + i, &one, 1);
+    EXPECT_EQ(row[i], one) << i;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/loop_math.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace millrace {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// In units of the last place of what is wanted.
+double Error(double got, long double want) {
+  const auto rounded = static_cast<double>(want);
+  if (got == rounded) return 0;
+  const double unit = std::nextafter(std::abs(rounded), kInf) - std::abs(rounded);
+  return static_cast<double>(std::abs(static_cast<long double>(got) - want)) / unit;
+}
+
+TEST(LoopMathTest, ErrorsAreBelowTwoUnits) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> part(0, 1);
+  double exp = 0, log = 0, log1p = 0;
+  for (int i = 0; i < 100000; ++i) {
+    for (const double x : {-700 + 1400 * part(random), 2 * part(random) - 1, 1e-8 * part(random)})
+      exp = std::max(exp, Error(LoopExp(x), std::exp(static_cast<long double>(x))));
+    for (const double x : {std::exp(-700 + 1400 * part(random)), 0.5 + part(random), 1 + 1e-6 * part(random)})
+      log = std::max(log, Error(LoopLog(x), std::log(static_cast<long double>(x))));
+    for (const double x : {part(random), std::exp(-40 * part(random)), 100 * part(random)})
+      log1p = std::max(log1p, Error(LoopLog1p(x), std::log1p(static_cast<long double>(x))));
+  }
+  EXPECT_LT(exp, 2);
+  EXPECT_LT(log, 2);
+  EXPECT_LT(log1p, 2);
+}
+
+TEST(LoopMathTest, EndsAndWhatIsNoNumber) {
+  EXPECT_EQ(LoopExp(0), 1);
+  EXPECT_EQ(LoopExp(-0.0), 1);
+  EXPECT_EQ(LoopExp(-kInf), 0);
+  EXPECT_EQ(LoopExp(-709), 0);
+  EXPECT_EQ(LoopExp(kInf), kInf);
+  EXPECT_EQ(LoopExp(709.79), kInf);
+  EXPECT_NEAR(LoopExp(709.78) / std::exp(709.78), 1, 1e-15);
+  EXPECT_TRUE(std::isnan(LoopExp(kNan)));
+  EXPECT_EQ(LoopLog(1), 0);
+  EXPECT_EQ(LoopLog(0), -kInf);
+  EXPECT_EQ(LoopLog(-0.0), -kInf);
+  EXPECT_EQ(LoopLog(kInf), kInf);
+  EXPECT_EQ(LoopLog(std::numeric_limits<double>::min()), std::log(std::numeric_limits<double>::min()));
+  EXPECT_EQ(LoopLog(std::numeric_limits<double>::max()), std::log(std::numeric_limits<double>::max()));
+  EXPECT_TRUE(std::isnan(LoopLog(-1)));
+  EXPECT_TRUE(std::isnan(LoopLog(-kInf)));
+  EXPECT_TRUE(std::isnan(LoopLog(kNan)));
+  EXPECT_EQ(LoopLog1p(0), 0);
+  EXPECT_EQ(LoopLog1p(1e-300), 1e-300);
+  EXPECT_EQ(LoopLog1p(kInf), kInf);
+  EXPECT_TRUE(std::isnan(LoopLog1p(kNan)));
+}
+
+}  // namespace
+}  // namespace millrace
