@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
 #include "kernels/cpu/vector/response_norm.h"
@@ -127,7 +127,7 @@ T Lowest() {
 
 // Calls fn(offset of the output's pixel, image, top, left) for the pixels of the rows [begin, end).
 template <typename Fn>
-void ForWindows(const Windows& w, int64_t begin, int64_t end, Fn fn) {
+inline MR_INLINE_LAMBDA void ForWindows(const Windows& w, int64_t begin, int64_t end, Fn fn) {
   for (int64_t r = begin; r < end; ++r) {
     const int64_t image = r / w.rows.size, top = r % w.rows.size * w.stride_h - w.rows.pad_before;
     for (int64_t c = 0; c < w.columns.size; ++c)
@@ -169,16 +169,6 @@ Inside InsideOf(const Windows& w, int64_t image, int64_t top, int64_t left) {
           ((image * w.in_h + top + i * w.rate_h) * w.in_w + left + j * w.rate_w) * w.depth};
 }
 
-// Channels side by side, as one vector. One channel alone may be of any type.
-template <typename T, int kLanes>
-struct Lanes {
-  using Vector __attribute__((vector_size(kLanes * sizeof(T)))) = T;
-};
-template <typename T>
-struct Lanes<T, 1> {
-  using Vector = T;
-};
-
 // Grey dilation: the largest sum of pixel and filter in each window.
 class DilationKernel : public OpKernel {
  public:
@@ -201,15 +191,24 @@ class DilationKernel : public OpKernel {
     return MakeWindows(in.shape(), {filter.dim(0), filter.dim(1)}, rates_, strides_, padding_);
   }
 
-  // Calls fn(lanes, channel) for blocks of `lanes` channels, which are a constant.
-  template <typename T, typename Fn>
+  // Calls fn(lanes, channel) for blocks of `lanes` channels, which are a constant: arrays of so many become
+  // registers.
+  template <typename Fn>
   static void ForChannels(const Windows& w, Fn fn) {
     int64_t c = 0;
-    if constexpr (std::is_floating_point_v<T>) {
-      for (; c + 16 <= w.depth; c += 16) fn(std::integral_constant<int, 16>(), c);
-      for (; c + 4 <= w.depth; c += 4) fn(std::integral_constant<int, 4>(), c);
-    }
+    for (; c + 16 <= w.depth; c += 16) fn(std::integral_constant<int, 16>(), c);
+    for (; c + 4 <= w.depth; c += 4) fn(std::integral_constant<int, 4>(), c);
     for (; c < w.depth; ++c) fn(std::integral_constant<int, 1>(), c);
+  }
+
+  // Calls fn(offset of the pixel, offset in the filter) for the places of a window in the image.
+  template <typename Fn>
+  static void ForInside(const Windows& w, const Inside& inside, Fn fn) {
+    for (int64_t i = 0; i < inside.rows; ++i) {
+      int64_t x = inside.pixel + i * w.rate_h * w.in_w * w.depth;
+      int64_t f = (inside.place + i * w.window_w) * w.depth;
+      for (int64_t j = 0; j < inside.columns; ++j, x += w.rate_w * w.depth, f += w.depth) fn(x, f);
+    }
   }
 
  private:
@@ -238,42 +237,33 @@ class DilationForwardKernel final : public DilationKernel {
   template <typename T>
   static void Run(const Windows& w, int64_t begin, int64_t end, const T* in, const T* filter, T* out) {
     RunLoop([=, &w]() MR_INLINE_LAMBDA {
-      ForWindows(w, begin, end, [=, &w](int64_t at, int64_t image, int64_t top, int64_t left) {
-        const Inside inside = InsideOf(w, image, top, left);
-        T* const largest = out + at;
-        if (inside.rows * inside.columns == 0) {
-          for (int64_t c = 0; c < w.depth; ++c) largest[c] = Lowest<T>();
-          return;
-        }
-        ForChannels<T>(
-            w, [&](auto lanes, int64_t c) { Largest<lanes()>(w, inside, in + c, filter + c, largest + c); });
-      });
+      ForWindows(w, begin, end,
+                 [=, &w](int64_t at, int64_t image, int64_t top, int64_t left) MR_INLINE_LAMBDA {
+                   const Inside inside = InsideOf(w, image, top, left);
+                   T* const largest = out + at;
+                   if (inside.rows * inside.columns == 0) {
+                     for (int64_t c = 0; c < w.depth; ++c) largest[c] = Lowest<T>();
+                     return;
+                   }
+                   ForChannels(w, [&](auto lanes, int64_t c) {
+                     Largest<lanes()>(w, inside, in + c, filter + c, largest + c);
+                   });
+                 });
     });
   }
 
   template <int kLanes, typename T>
   static void Largest(const Windows& w, const Inside& inside, const T* in, const T* filter, T* out) {
-    using Vector = typename Lanes<T, kLanes>::Vector;
-    Vector largest = {};
-    bool first = true;
-    for (int64_t i = 0; i < inside.rows; ++i) {
-      const T* x = in + inside.pixel + i * w.rate_h * w.in_w * w.depth;
-      const T* f = filter + (inside.place + i * w.window_w) * w.depth;
-      for (int64_t j = 0; j < inside.columns; ++j, x += w.rate_w * w.depth, f += w.depth) {
-        if constexpr (kLanes == 1) {
-          const T sum = Plus(*x, *f);
-          if (first || LessThan(largest, sum)) largest = sum;
-        } else {
-          Vector sum, factor;
-          std::memcpy(&sum, x, sizeof(sum));
-          std::memcpy(&factor, f, sizeof(factor));
-          sum += factor;
-          largest = first ? sum : (largest < sum ? sum : largest);
-        }
-        first = false;
-      }
-    }
-    std::memcpy(out, &largest, sizeof(largest));
+    T largest[kLanes];
+    const T *const first = in + inside.pixel, *const factor = filter + inside.place * w.depth;
+    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { largest[l] = Plus(first[l], factor[l]); });
+    ForInside(w, inside, [&](int64_t x, int64_t f) {
+      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+        const T sum = Plus(in[x + l], filter[f + l]);
+        largest[l] = LessThan(largest[l], sum) ? sum : largest[l];
+      });
+    });
+    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { out[l] = largest[l]; });
   }
 };
 
@@ -306,30 +296,41 @@ class DilationBackpropKernel final : public DilationKernel {
   }
 
  private:
-  // Place by place, so that channels side by side are compared one after the other.
   template <typename T, typename Index>
   static void Run(const Windows& w, const T* in, const T* filter, const T* grads, T* sums) {
-    std::vector<T> values(static_cast<size_t>(w.depth));
-    std::vector<Index> places(static_cast<size_t>(w.depth));  // of the first largest sum, by channel
-    RunLoop([=, &w, largest = values.data(), best = places.data()]() MR_INLINE_LAMBDA {
-      ForWindows(w, 0, w.batch * w.rows.size, [=, &w](int64_t at, int64_t image, int64_t top, int64_t left) {
-        bool empty = true;
-        const int64_t depth = w.depth;
-        ForPlaces(w, image, top, left, [&](int64_t place, int64_t offset) {
-          const T *const x = in + offset, *const f = filter + place * depth;
-          const auto here = static_cast<Index>(kFilter ? place * depth : offset);
-          for (int64_t c = 0; c < depth; ++c) {
-            const T sum = Plus(x[c], f[c]);
-            const bool more = empty || LessThan(largest[c], sum);
-            largest[c] = more ? sum : largest[c];
-            best[c] = more ? here : best[c];
-          }
-          empty = false;
-        });
-        if (empty) return;
-        for (int64_t c = 0; c < depth; ++c) sums[best[c] + c] = Plus(sums[best[c] + c], grads[at + c]);
+    RunLoop([=, &w]() MR_INLINE_LAMBDA {
+      ForWindows(w, 0, w.batch * w.rows.size,
+                 [=, &w](int64_t at, int64_t image, int64_t top, int64_t left) MR_INLINE_LAMBDA {
+                   const Inside inside = InsideOf(w, image, top, left);
+                   if (inside.rows * inside.columns == 0) return;
+                   ForChannels(w, [&](auto lanes, int64_t c) {
+                     Give<lanes(), Index>(w, inside, in + c, filter + c, grads + at + c, sums + c);
+                   });
+                 });
+    });
+  }
+
+  // Adds the gradients of kLanes channels where their first largest sums are.
+  template <int kLanes, typename Index, typename T>
+  static void Give(const Windows& w, const Inside& inside, const T* in, const T* filter, const T* grads,
+                   T* sums) {
+    T largest[kLanes];
+    Index best[kLanes];
+    const T *const first = in + inside.pixel, *const factor = filter + inside.place * w.depth;
+    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+      largest[l] = Plus(first[l], factor[l]);
+      best[l] = static_cast<Index>(kFilter ? inside.place * w.depth : inside.pixel);
+    });
+    ForInside(w, inside, [&](int64_t x, int64_t f) {
+      const auto here = static_cast<Index>(kFilter ? f : x);
+      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+        const T sum = Plus(in[x + l], filter[f + l]);
+        const bool more = LessThan(largest[l], sum);
+        largest[l] = more ? sum : largest[l];
+        best[l] = more ? here : best[l];
       });
     });
+    for (int l = 0; l < kLanes; ++l) sums[best[l] + l] = Plus(sums[best[l] + l], grads[l]);
   }
 };
 

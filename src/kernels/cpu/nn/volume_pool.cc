@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/volume.h"
 
@@ -20,18 +21,19 @@ T LowestOf() {
     return std::numeric_limits<T>::lowest();
 }
 
-// Whether `a` replaces `b` as the largest; NaN is larger than any number.
+// Whether `a` replaces `b` as the largest; NaN is larger than any number. Without a branch, so that loops
+// over it are vectorised.
 template <typename T>
 bool Exceeds(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     return a > b;
   } else {
     const ComputeType<T> x = static_cast<ComputeType<T>>(a), y = static_cast<ComputeType<T>>(b);
-    return x > y || (x != x && y == y);
+    return (x > y) | ((x != x) & (y == y));
   }
 }
 
-// The larger of the two, NaN where there is one. Without a branch, so that loops over it are vectorised.
+// The larger of the two, NaN where there is one; also without a branch.
 template <typename T>
 T Larger(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -89,22 +91,31 @@ int64_t RowCost(const VolumeWindows& w) {
   return static_cast<int64_t>(std::min(places, 1e9)) + 1;
 }
 
-// Calls fn(index of the output's pixel, {volume, depth, row, column}) for all pixels, rows in parallel,
-// unless the step is cancelled: each pixel may take as long as its window is large.
+// Of the input or of the output.
+struct Pixel {
+  int64_t number, n, z, y, x;
+};
+
+// Calls fn(lanes, pixel, first channel) for all pixels and blocks of `lanes` channels, which are a constant
+// so that arrays of so many become registers; rows in parallel, unless the step is cancelled: each pixel may
+// take as long as its window is large.
 template <typename Fn>
 Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sides& sides, int64_t cost,
                  Fn fn) {
   const CancellationManager& step = context.cancellation();
   context.ParallelFor(w.batch * sides[0] * sides[1], cost, [&](int64_t begin, int64_t end) {
-    const auto rows = [&]() MR_INLINE_LAMBDA {
+    RunLoop([&]() MR_INLINE_LAMBDA {
       for (int64_t r = begin; r < end; ++r) {
-        const int64_t y = r % sides[1], z = r / sides[1] % sides[0], n = r / sides[1] / sides[0];
-        for (int64_t x = 0; x < sides[2] && !step.IsCancelled(); ++x) fn(r * sides[2] + x, n, z, y, x);
+        Pixel p{r * sides[2], r / sides[1] / sides[0], r / sides[1] % sides[0], r % sides[1], 0};
+        for (; p.x < sides[2] && !step.IsCancelled(); ++p.x, ++p.number) {
+          int64_t c = 0;
+          for (; c + 16 <= w.channels; c += 16) fn(std::integral_constant<int, 16>(), p, c);
+          for (; c + 8 <= w.channels; c += 8) fn(std::integral_constant<int, 8>(), p, c);
+          for (; c + 4 <= w.channels; c += 4) fn(std::integral_constant<int, 4>(), p, c);
+          for (; c < w.channels; ++c) fn(std::integral_constant<int, 1>(), p, c);
+        }
       }
-    };
-    // Fewer channels than the widest vector has lanes would go one by one.
-    if (w.channels < 16) return rows();
-    RunLoop(rows);
+    });
   });
   return step.IsCancelled() ? errors::Cancelled("The step was cancelled while volumes were pooled")
                             : Status();
@@ -112,28 +123,39 @@ Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sid
 
 // Calls fn(index of the input's pixel) for what the window of an output covers.
 template <typename Fn>
-void ForCovered(const VolumeWindows& w, int64_t n, int64_t z, int64_t y, int64_t x, Fn fn) {
-  for (int64_t d = w.First(0, z); d < w.End(0, z); ++d) {
-    for (int64_t h = w.First(1, y); h < w.End(1, y); ++h) {
-      for (int64_t v = w.First(2, x); v < w.End(2, x); ++v)
-        fn(((n * w.in[0] + d) * w.in[1] + h) * w.in[2] + v);
+void ForCovered(const VolumeWindows& w, const Pixel& p, Fn fn) {
+  const int64_t ends[] = {w.End(0, p.z), w.End(1, p.y), w.End(2, p.x)}, first = w.First(2, p.x);
+  for (int64_t d = w.First(0, p.z); d < ends[0]; ++d) {
+    for (int64_t h = w.First(1, p.y); h < ends[1]; ++h) {
+      const int64_t row = ((p.n * w.in[0] + d) * w.in[1] + h) * w.in[2];
+      for (int64_t v = first; v < ends[2]; ++v) fn(row + v);
     }
   }
 }
 
+// The outputs of a row whose windows cover a place of the input.
+struct Covering {
+  int64_t first, end;
+};
+// Divisions of places that fit into 32 bits are three times as fast.
+int64_t Divide(int64_t a, int64_t b) {
+  if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+  return a / b;
+}
+Covering CoveringOf(const VolumeWindows& w, size_t side, int64_t place) {
+  const int64_t padded = place + w.pad[side], window = w.window[side], stride = w.stride[side];
+  return {padded < window ? 0 : Divide(padded - window, stride) + 1,
+          std::min(Divide(padded, stride) + 1, w.out[side])};
+}
+
 // Calls fn(index of the output's pixel, depth, row, column) for the windows that cover a pixel of the input.
 template <typename Fn>
-void ForCovering(const VolumeWindows& w, int64_t n, const Sides& at, Fn fn) {
-  Sides first, end;
-  for (size_t i = 0; i < 3; ++i) {
-    const int64_t padded = at[i] + w.pad[i];
-    first[i] = padded < w.window[i] ? 0 : (padded - w.window[i]) / w.stride[i] + 1;
-    end[i] = std::min(padded / w.stride[i] + 1, w.out[i]);
-  }
-  for (int64_t z = first[0]; z < end[0]; ++z) {
-    for (int64_t y = first[1]; y < end[1]; ++y) {
-      for (int64_t x = first[2]; x < end[2]; ++x)
-        fn(((n * w.out[0] + z) * w.out[1] + y) * w.out[2] + x, z, y, x);
+void ForCovering(const VolumeWindows& w, const Pixel& p, Fn fn) {
+  const Covering zs = CoveringOf(w, 0, p.z), ys = CoveringOf(w, 1, p.y), xs = CoveringOf(w, 2, p.x);
+  for (int64_t z = zs.first; z < zs.end; ++z) {
+    for (int64_t y = ys.first; y < ys.end; ++y) {
+      for (int64_t x = xs.first; x < xs.end; ++x)
+        fn(((p.n * w.out[0] + z) * w.out[1] + y) * w.out[2] + x, z, y, x);
     }
   }
 }
@@ -146,37 +168,49 @@ class MaxPool3DKernel final : public VolumePoolKernel {
     MR_ASSIGN_OR_RETURN(const Tensor in, ToChannelsLast(context, context.input(0), channels_first_));
     return Produce(context, w.OutShape(), [&](Tensor* out) {
       return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-        return ForPixels(context, w, w.out, RowCost(w),
-                         [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
-                           T* to = out->data<T>() + pixel * w.channels;
-                           std::fill_n(to, w.channels, LowestOf<T>());
-                           ForCovered(w, n, z, y, x, [&](int64_t covered) {
-                             const T* from = in.data<T>() + covered * w.channels;
-                             for (int64_t c = 0; c < w.channels; ++c) to[c] = Larger(from[c], to[c]);
-                           });
-                         });
+        const T* const from = in.data<T>();
+        T* const to = out->data<T>();
+        return ForPixels(context, w, w.out, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
+          T largest[lanes()];
+          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { largest[c] = LowestOf<T>(); });
+          ForCovered(w, p, [&](int64_t covered) {
+            const T* const x = from + covered * w.channels + channel;
+            ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { largest[c] = Larger(x[c], largest[c]); });
+          });
+          ForLanes<lanes()>([&](int c)
+                                MR_INLINE_LAMBDA { to[p.number * w.channels + channel + c] = largest[c]; });
+        });
       });
     });
   }
 };
 
 // Pixels of the input that hold the first maximum of each window, per channel; -1 where there is none.
+template <typename Index>
 StatusOr<Tensor> FindMaxima(KernelContext& context, const VolumeWindows& w, const Tensor& in) {
-  MR_ASSIGN_OR_RETURN(Tensor maxima, context.AllocateTemp(DataType::kInt64, w.OutShape()));
+  MR_ASSIGN_OR_RETURN(
+      Tensor maxima,
+      context.AllocateTemp(sizeof(Index) == 4 ? DataType::kInt32 : DataType::kInt64, w.OutShape()));
   MR_RETURN_IF_ERROR(VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-    return ForPixels(context, w, w.out, 2 * RowCost(w),
-                     [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
-                       int64_t* best = maxima.data<int64_t>() + pixel * w.channels;
-                       std::fill_n(best, w.channels, int64_t{-1});
-                       ForCovered(w, n, z, y, x, [&](int64_t covered) {
-                         const T* from = in.data<T>();
-                         for (int64_t c = 0; c < w.channels; ++c) {
-                           const T value = from[covered * w.channels + c];
-                           if (best[c] < 0 || Exceeds(value, from[best[c] * w.channels + c]))
-                             best[c] = covered;
-                         }
-                       });
-                     });
+    const T* const from = in.data<T>();
+    Index* const to = maxima.data<Index>();
+    return ForPixels(context, w, w.out, 2 * RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
+      T largest[lanes()];
+      Index best[lanes()];
+      ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA {
+        largest[c] = LowestOf<T>();
+        best[c] = Index{-1};
+      });
+      ForCovered(w, p, [&](int64_t covered) {
+        const T* const x = from + covered * w.channels + channel;
+        ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA {
+          const bool take = (best[c] < 0) | Exceeds(x[c], largest[c]);
+          largest[c] = take ? x[c] : largest[c];
+          best[c] = take ? static_cast<Index>(covered) : best[c];
+        });
+      });
+      ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { to[p.number * w.channels + channel + c] = best[c]; });
+    });
   }));
   return maxima;
 }
@@ -193,45 +227,59 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
     MR_ASSIGN_OR_RETURN(const Tensor in, ToChannelsLast(context, context.input(0), channels_first_));
     MR_ASSIGN_OR_RETURN(const Tensor grad, ToChannelsLast(context, context.input(2), channels_first_));
     return Produce(context, kSecond ? w.OutShape() : w.InShape(), [&](Tensor* out) -> Status {
-      MR_ASSIGN_OR_RETURN(const Tensor maxima, FindMaxima(context, w, in));
-      return VisitReal(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
-        if constexpr (kSecond) {
-          Take<T>(context, w, maxima, grad, out);
-          return Status();
-        } else {
-          return Spread<T>(context, w, maxima, grad, out);
-        }
-      });
+      return in.num_elements() <= std::numeric_limits<int32_t>::max()
+                 ? Run<int32_t>(context, w, in, grad, out)
+                 : Run<int64_t>(context, w, in, grad, out);
     });
   }
 
  private:
-  template <typename T>
-  static void Take(KernelContext& context, const VolumeWindows& w, const Tensor& maxima, const Tensor& grad,
-                   Tensor* out) {
-    const int64_t* best = maxima.data<int64_t>();
-    context.ParallelFor(out->num_elements(), 4, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        out->data<T>()[i] = best[i] < 0 ? T(0) : grad.data<T>()[best[i] * w.channels + i % w.channels];
+  // Places that are as wide as floats are chosen by the same vectors.
+  template <typename Index>
+  static Status Run(KernelContext& context, const VolumeWindows& w, const Tensor& in, const Tensor& grad,
+                    Tensor* out) {
+    MR_ASSIGN_OR_RETURN(const Tensor maxima, FindMaxima<Index>(context, w, in));
+    return VisitReal(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
+      if constexpr (kSecond) {
+        Take<T>(context, w, maxima.data<Index>(), grad, out);
+        return Status();
+      } else {
+        return Spread<T>(context, w, maxima.data<Index>(), grad, out);
       }
     });
   }
 
-  template <typename T>
-  static Status Spread(KernelContext& context, const VolumeWindows& w, const Tensor& maxima,
-                       const Tensor& grad, Tensor* out) {
-    return ForPixels(context, w, w.in, RowCost(w),
-                     [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
-                       T* to = out->data<T>() + pixel * w.channels;
-                       std::fill_n(to, w.channels, T(0));
-                       ForCovering(w, n, {z, y, x}, [&](int64_t window, int64_t, int64_t, int64_t) {
-                         const int64_t* best = maxima.data<int64_t>() + window * w.channels;
-                         const T* from = grad.data<T>() + window * w.channels;
-                         for (int64_t c = 0; c < w.channels; ++c) {
-                           if (best[c] == pixel) to[c] = Plus(to[c], from[c]);
-                         }
-                       });
-                     });
+  template <typename T, typename Index>
+  static void Take(KernelContext& context, const VolumeWindows& w, const Index* best, const Tensor& grad,
+                   Tensor* out) {
+    const int64_t channels = w.channels;
+    context.ParallelFor(out->num_elements() / channels, 4 * channels, [&](int64_t begin, int64_t end) {
+      const T* const from = grad.data<T>();
+      T* const to = out->data<T>();
+      for (int64_t i = begin * channels; i < end * channels; i += channels) {
+        for (int64_t c = 0; c < channels; ++c)
+          to[i + c] = best[i + c] < 0 ? T(0) : from[int64_t{best[i + c]} * channels + c];
+      }
+    });
+  }
+
+  template <typename T, typename Index>
+  static Status Spread(KernelContext& context, const VolumeWindows& w, const Index* best, const Tensor& grad,
+                       Tensor* out) {
+    const T* const from = grad.data<T>();
+    T* const to = out->data<T>();
+    return ForPixels(context, w, w.in, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
+      T sums[lanes()];
+      ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] = T(0); });
+      ForCovering(w, p, [&](int64_t window, int64_t, int64_t, int64_t) {
+        const int64_t at = window * w.channels + channel;
+        ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA {
+          const T sum = Plus(sums[c], from[at + c]);
+          sums[c] = best[at + c] == static_cast<Index>(p.number) ? sum : sums[c];
+        });
+      });
+      ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { to[p.number * w.channels + channel + c] = sums[c]; });
+    });
   }
 };
 
@@ -254,20 +302,19 @@ class AvgPool3DKernel final : public VolumePoolKernel {
     return Produce(context, w.OutShape(), [&](Tensor* out) {
       return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
         using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-        return ForPixels(context, w, w.out, RowCost(w),
-                         [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
-                           static thread_local std::vector<Sum> sums;
-                           sums.assign(static_cast<size_t>(w.channels), Sum(0));
-                           ForCovered(w, n, z, y, x, [&](int64_t covered) {
-                             const T* from = in.data<T>() + covered * w.channels;
-                             for (int64_t c = 0; c < w.channels; ++c)
-                               sums[static_cast<size_t>(c)] += static_cast<Sum>(from[c]);
-                           });
-                           const auto count = static_cast<Sum>(std::max<int64_t>(Covered(w, z, y, x), 1));
-                           T* to = out->data<T>() + pixel * w.channels;
-                           for (int64_t c = 0; c < w.channels; ++c)
-                             to[c] = static_cast<T>(sums[static_cast<size_t>(c)] / count);
-                         });
+        const T* const from = in.data<T>();
+        T* const to = out->data<T>();
+        return ForPixels(context, w, w.out, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
+          Sum sums[lanes()];
+          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] = Sum(0); });
+          ForCovered(w, p, [&](int64_t covered) {
+            const T* const x = from + covered * w.channels + channel;
+            ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] += static_cast<Sum>(x[c]); });
+          });
+          const auto count = static_cast<Sum>(std::max<int64_t>(Covered(w, p.z, p.y, p.x), 1));
+          T* const y = to + p.number * w.channels + channel;
+          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { y[c] = static_cast<T>(sums[c] / count); });
+        });
       });
     });
   }
@@ -289,20 +336,19 @@ class AvgPool3DGradKernel final : public VolumePoolKernel {
     return Produce(context, w.InShape(), [&](Tensor* out) {
       return VisitReal(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
         using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-        return ForPixels(context, w, w.in, RowCost(w),
-                         [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
-                           static thread_local std::vector<Sum> sums;
-                           sums.assign(static_cast<size_t>(w.channels), Sum(0));
-                           ForCovering(w, n, {z, y, x}, [&](int64_t window, int64_t d, int64_t h, int64_t v) {
-                             const auto count = static_cast<Sum>(Covered(w, d, h, v));
-                             const T* from = grad.data<T>() + window * w.channels;
-                             for (int64_t c = 0; c < w.channels; ++c)
-                               sums[static_cast<size_t>(c)] += static_cast<Sum>(from[c]) / count;
-                           });
-                           T* to = out->data<T>() + pixel * w.channels;
-                           for (int64_t c = 0; c < w.channels; ++c)
-                             to[c] = static_cast<T>(sums[static_cast<size_t>(c)]);
-                         });
+        const T* const from = grad.data<T>();
+        T* const to = out->data<T>();
+        return ForPixels(context, w, w.in, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
+          Sum sums[lanes()];
+          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] = Sum(0); });
+          ForCovering(w, p, [&](int64_t window, int64_t d, int64_t h, int64_t v) {
+            const auto count = static_cast<Sum>(Covered(w, d, h, v));
+            const T* const x = from + window * w.channels + channel;
+            ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] += static_cast<Sum>(x[c]) / count; });
+          });
+          T* const x = to + p.number * w.channels + channel;
+          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { x[c] = static_cast<T>(sums[c]); });
+        });
       });
     });
   }
