@@ -1,12 +1,17 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Spectrograms of sound, and mel-frequency cepstral coefficients of spectrograms.
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <memory>
 #include <numbers>
+#include <vector>
 
+#include "base/mutex.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/linalg/fft.h"
+#include "kernels/cpu/loop.h"
 
 namespace millrace {
 namespace {
@@ -35,36 +40,95 @@ class SpectrogramKernel final : public OpKernel {
     for (const int64_t d : {channels, slices, bins}) MR_RETURN_IF_ERROR(shape.TryAddDim(d));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     if (shape.num_elements() == 0) return Status();
-    const cpu::Fft fft(length);
-    std::vector<double> hann(static_cast<size_t>(window_));
-    for (size_t i = 0; i < hann.size(); ++i) {
-      const double angle = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(window_);
-      hann[i] = 0.5 - 0.5 * std::cos(angle);
-    }
-    context.ParallelFor(channels * slices, length * 20, [&](int64_t begin, int64_t end) {
-      std::vector<cpu::Fft::Number> x(static_cast<size_t>(length));
-      std::vector<cpu::Fft::Number> scratch(static_cast<size_t>(fft.scratch_size()));
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t channel = i / slices, start = i % slices * stride_;
-        std::fill(x.begin(), x.end(), 0.0);
-        for (int64_t j = 0; j < window_; ++j) {
-          const auto sample = static_cast<double>(in.data<float>()[(start + j) * channels + channel]);
-          x[static_cast<size_t>(j)] = sample * hann[static_cast<size_t>(j)];
-        }
-        fft.Run(x.data(), /*inverse=*/false, scratch.data());
-        float* to = out->data<float>() + i * bins;
-        for (int64_t k = 0; k < bins; ++k) {
-          const auto power = static_cast<float>(std::norm(x[static_cast<size_t>(k)]));
-          to[k] = squared_ ? power : std::sqrt(power);
-        }
+    const std::shared_ptr<const Tables> tables = TablesFor(length);
+    context.ParallelFor(channels * slices, length * 6, [&](int64_t begin, int64_t end) {
+      const Slices s{in.data<float>(), channels, slices,   stride_,
+                     window_,          bins,     squared_, out->data<float>()};
+      if (tables->fft.has_lanes()) {
+        std::vector<double> room(static_cast<size_t>(2 * tables->fft.lanes_size()));
+        for (int64_t i = begin; i < end; i += cpu::Fft::kLanes)
+          s.RunLanes(*tables, i, std::min(end - i, cpu::Fft::kLanes), room.data());
+        return;
       }
+      std::vector<cpu::Fft::Number> x(static_cast<size_t>(length));
+      std::vector<cpu::Fft::Number> scratch(static_cast<size_t>(tables->fft.scratch_size()));
+      for (int64_t i = begin; i < end; ++i) s.RunOne(*tables, i, x.data(), scratch.data());
     });
     return Status();
   }
 
  private:
+  struct Tables {
+    cpu::Fft fft;
+    std::vector<double> hann;
+  };
+  std::shared_ptr<const Tables> TablesFor(int64_t length) {
+    MutexLock lock(mu_);
+    if (tables_ != nullptr) return tables_;
+    std::vector<double> hann(static_cast<size_t>(window_));
+    for (size_t i = 0; i < hann.size(); ++i) {
+      const double angle = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(window_);
+      hann[i] = 0.5 - 0.5 * std::cos(angle);
+    }
+    return tables_ = std::shared_ptr<const Tables>(new Tables{cpu::Fft(length), std::move(hann)});
+  }
+
+  // The parts of all channels that are transformed, by number.
+  struct Slices {
+    const float* samples;
+    int64_t channels, count, stride, window, bins;
+    bool squared;
+    float* out;
+
+    const float* Start(int64_t i) const { return samples + i % count * stride * channels + i / count; }
+
+    // `lanes` of them side by side.
+    void RunLanes(const Tables& tables, int64_t first, int64_t lanes, double* x) const {
+      constexpr int64_t kLanes = cpu::Fft::kLanes;
+      double* const scratch = x + tables.fft.lanes_size();
+      std::fill(x, scratch, 0.0);
+      for (int64_t l = 0; l < lanes; ++l) {
+        const float* const from = Start(first + l);
+        for (int64_t j = 0; j < window; ++j)
+          x[2 * kLanes * j + l] =
+              static_cast<double>(from[j * channels]) * tables.hann[static_cast<size_t>(j)];
+      }
+      tables.fft.RunLanes(x, /*inverse=*/false, scratch);
+      std::vector<float> room(static_cast<size_t>(bins * kLanes));
+      float* const powers = room.data();
+      RunLoop([=, bins = bins, squared = squared]() MR_INLINE_LAMBDA {
+        for (int64_t k = 0; k < bins; ++k) {
+          const double *const re = x + 2 * kLanes * k, *const im = re + kLanes;
+          for (int64_t l = 0; l < kLanes; ++l) {
+            const auto power = static_cast<float>(re[l] * re[l] + im[l] * im[l]);
+            powers[k * kLanes + l] = squared ? power : std::sqrt(power);
+          }
+        }
+      });
+      for (int64_t l = 0; l < lanes; ++l) {
+        float* const to = out + (first + l) * bins;
+        for (int64_t k = 0; k < bins; ++k) to[k] = powers[k * kLanes + l];
+      }
+    }
+
+    void RunOne(const Tables& tables, int64_t i, cpu::Fft::Number* x, cpu::Fft::Number* scratch) const {
+      const float* const from = Start(i);
+      std::fill_n(x, tables.fft.size(), 0.0);
+      for (int64_t j = 0; j < window; ++j)
+        x[j] = static_cast<double>(from[j * channels]) * tables.hann[static_cast<size_t>(j)];
+      tables.fft.Run(x, /*inverse=*/false, scratch);
+      float* to = out + i * bins;
+      for (int64_t k = 0; k < bins; ++k) {
+        const auto power = static_cast<float>(std::norm(x[k]));
+        to[k] = squared ? power : std::sqrt(power);
+      }
+    }
+  };
+
   const int64_t window_, stride_;
   const bool squared_;
+  Mutex mu_;
+  std::shared_ptr<const Tables> tables_ MR_GUARDED_BY(mu_);
 };
 
 double Mel(double hertz) { return 1127.0 * std::log1p(hertz / 700.0); }

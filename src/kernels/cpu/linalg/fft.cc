@@ -6,6 +6,9 @@
 #include <bit>
 #include <numbers>
 
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/loop.h"
+
 namespace millrace::cpu {
 namespace {
 
@@ -82,6 +85,121 @@ void RunAny(const Stage& s, const Number* x, Number* y) {
   }
 }
 
+// Lanes side by side; their loops are of a constant length so that the compiler makes registers of them.
+constexpr int kLanes = Fft::kLanes;
+struct Lanes {
+  double re[kLanes], im[kLanes];
+};
+inline MR_INLINE_LAMBDA Lanes Plus(const Lanes& a, const Lanes& b) {
+  Lanes sum;
+  MR_LANES
+  for (int l = 0; l < kLanes; ++l) sum.re[l] = a.re[l] + b.re[l];
+  MR_LANES
+  for (int l = 0; l < kLanes; ++l) sum.im[l] = a.im[l] + b.im[l];
+  return sum;
+}
+inline MR_INLINE_LAMBDA Lanes Minus(const Lanes& a, const Lanes& b) {
+  Lanes difference;
+  MR_LANES
+  for (int l = 0; l < kLanes; ++l) difference.re[l] = a.re[l] - b.re[l];
+  MR_LANES
+  for (int l = 0; l < kLanes; ++l) difference.im[l] = a.im[l] - b.im[l];
+  return difference;
+}
+inline MR_INLINE_LAMBDA Lanes TimesMinusI(const Lanes& a) {
+  Lanes turned;
+  MR_LANES
+  for (int l = 0; l < kLanes; ++l) turned.re[l] = a.im[l];
+  MR_LANES
+  for (int l = 0; l < kLanes; ++l) turned.im[l] = -a.re[l];
+  return turned;
+}
+inline MR_INLINE_LAMBDA Lanes Times(const Lanes& a, double re, double im) {
+  Lanes product;
+  MR_LANES
+  for (int l = 0; l < kLanes; ++l) product.re[l] = a.re[l] * re - a.im[l] * im;
+  MR_LANES
+  for (int l = 0; l < kLanes; ++l) product.im[l] = a.re[l] * im + a.im[l] * re;
+  return product;
+}
+
+void RunTwo(const Stage& s, const Lanes* x, Lanes* y) {
+  RunLoop([=]() MR_INLINE_LAMBDA {
+    for (int64_t q = 0; q < s.m; ++q) {
+      const double re = s.roots[q * s.step].real(), im = s.roots[q * s.step].imag();
+      const Lanes *a = x + s.stride * q, *b = a + s.stride * s.m;
+      Lanes *to = y + s.stride * 2 * q, *next = to + s.stride;
+      for (int64_t r = 0; r < s.stride; ++r) {
+        const Lanes u = a[r], v = b[r];
+        to[r] = Plus(u, v);
+        next[r] = Times(Minus(u, v), re, im);
+      }
+    }
+  });
+}
+
+void RunFour(const Stage& s, const Lanes* x, Lanes* y) {
+  RunLoop([=]() MR_INLINE_LAMBDA {
+    for (int64_t q = 0; q < s.m; ++q) {
+      const Number w1 = s.roots[q * s.step], w2 = s.roots[2 * q * s.step], w3 = s.roots[3 * q * s.step];
+      const Lanes* from = x + s.stride * q;
+      const int64_t gap = s.stride * s.m;
+      Lanes* to = y + s.stride * 4 * q;
+      for (int64_t r = 0; r < s.stride; ++r) {
+        const Lanes a = from[r], b = from[r + gap], c = from[r + 2 * gap], d = from[r + 3 * gap];
+        const Lanes even = Plus(a, c), odd = Plus(b, d), difference = Minus(a, c);
+        const Lanes turned = TimesMinusI(Minus(b, d));
+        to[r] = Plus(even, odd);
+        to[r + s.stride] = Times(Plus(difference, turned), w1.real(), w1.imag());
+        to[r + 2 * s.stride] = Times(Minus(even, odd), w2.real(), w2.imag());
+        to[r + 3 * s.stride] = Times(Minus(difference, turned), w3.real(), w3.imag());
+      }
+    }
+  });
+}
+
+void RunAny(const Stage& s, const Lanes* x, Lanes* y) {
+  RunLoop([=]() MR_INLINE_LAMBDA {
+    const int64_t turn = s.n / s.p;
+    for (int64_t q = 0; q < s.m; ++q) {
+      for (int64_t j = 0; j < s.p; ++j) {
+        const double re = s.roots[j * q * s.step].real(), im = s.roots[j * q * s.step].imag();
+        Lanes* to = y + s.stride * (s.p * q + j);
+        for (int64_t r = 0; r < s.stride; ++r) {
+          const Lanes* from = x + s.stride * q + r;
+          Lanes sum = from[0];
+          for (int64_t k = 1; k < s.p; ++k) {
+            const Number w = s.roots[j * k % s.p * turn];
+            sum = Plus(sum, Times(from[k * s.stride * s.m], w.real(), w.imag()));
+          }
+          to[r] = Times(sum, re, im);
+        }
+      }
+    }
+  });
+}
+
+// The stages of a transform of n numbers in x, by way of `scratch`.
+template <typename T>
+void RunStages(const std::vector<int64_t>& factors, const Number* roots, int64_t n, T* x, T* scratch) {
+  T *from = x, *to = scratch;
+  int64_t length = n, stride = 1;
+  for (const int64_t p : factors) {
+    const Stage stage{p, length / p, stride, roots, n, stride};
+    if (p == 4) {
+      RunFour(stage, from, to);
+    } else if (p == 2) {
+      RunTwo(stage, from, to);
+    } else {
+      RunAny(stage, from, to);
+    }
+    std::swap(from, to);
+    length /= p;
+    stride *= p;
+  }
+  if (from != x) std::copy_n(from, n, x);
+}
+
 }  // namespace
 
 Fft::Fft(int64_t n) : n_(n) {
@@ -130,29 +248,25 @@ void Fft::Run(Number* x, bool inverse, Number* scratch) const {
 
 void Fft::RunForward(Number* x, Number* scratch) const {
   if (longer_ == nullptr) {
-    RunStages(x, scratch);
+    RunStages(factors_, roots_.data(), n_, x, scratch);
   } else {
     RunChirp(x, scratch);
   }
 }
 
-void Fft::RunStages(Number* x, Number* scratch) const {
-  Number *from = x, *to = scratch;
-  int64_t length = n_, stride = 1;
-  for (const int64_t p : factors_) {
-    const Stage stage{p, length / p, stride, roots_.data(), n_, stride};
-    if (p == 4) {
-      RunFour(stage, from, to);
-    } else if (p == 2) {
-      RunTwo(stage, from, to);
-    } else {
-      RunAny(stage, from, to);
+void Fft::RunLanes(double* x, bool inverse, double* scratch) const {
+  static_assert(sizeof(Lanes) == 2 * kLanes * sizeof(double));
+  if (n_ <= 1) return;
+  auto* const lanes = reinterpret_cast<Lanes*>(x);
+  const auto conjugate = [=, n = inverse ? n_ : 0]() MR_INLINE_LAMBDA {
+    for (int64_t j = 0; j < n; ++j) {
+      MR_LANES
+      for (int l = 0; l < kLanes; ++l) lanes[j].im[l] = -lanes[j].im[l];
     }
-    std::swap(from, to);
-    length /= p;
-    stride *= p;
-  }
-  if (from != x) std::copy_n(from, n_, x);
+  };
+  RunLoop(conjugate);
+  RunStages(factors_, roots_.data(), n_, lanes, reinterpret_cast<Lanes*>(scratch));
+  RunLoop(conjugate);
 }
 
 // j k = (j j + k k - (k - j)(k - j)) / 2 makes a convolution of the transform.

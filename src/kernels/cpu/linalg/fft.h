@@ -28,9 +28,17 @@ class Fft {
   // In place: y[k] = sum of x[j] exp(-2 pi i j k / n); `inverse`: exp(+…), without the factor 1 / n.
   void Run(Number* x, bool inverse, Number* scratch) const;
 
+  // kLanes lines side by side: number j of line l is x[j][0][l] + i x[j][1][l]. Gives each line what Run
+  // gives it. REQUIRES: has_lanes(). `scratch` is as large as x: lanes_size() doubles.
+  static constexpr int64_t kLanes = 8;
+  bool has_lanes() const { return longer_ == nullptr && n_ <= kMostInLanes; }
+  int64_t lanes_size() const { return n_ * 2 * kLanes; }
+  void RunLanes(double* x, bool inverse, double* scratch) const;
+
  private:
+  static constexpr int64_t kMostInLanes = 4096;  // so that x and scratch stay in the second cache
+
   void RunForward(Number* x, Number* scratch) const;
-  void RunStages(Number* x, Number* scratch) const;
   void RunChirp(Number* x, Number* scratch) const;
 
   const int64_t n_;

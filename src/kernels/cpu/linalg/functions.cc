@@ -5,8 +5,12 @@
 // minute.
 #define EIGEN_NO_DEBUG  // what its assertions are about ends in NaN here
 #include <Eigen/Eigenvalues>
+#include <cmath>
+#include <limits>
 #include <unsupported/Eigen/MatrixFunctions>
+#include <utility>
 
+#include "kernels/cpu/linalg/dense.h"
 #include "kernels/cpu/linalg/matrix_function.h"
 
 namespace millrace {
@@ -61,12 +65,69 @@ struct Logarithm {
   static bool Apply(const Eigen::MatrixXd&, Eigen::MatrixXd*) { return false; }
 };
 
+// The root of a real matrix by the iteration of Denman and Beavers, scaled by determinants. False where it
+// does not come to an accurate end soon, as with eigenvalues near the negative axis.
+bool RootByIteration(const dense::Rows& a, dense::Rows* root) {
+  constexpr int kMostSteps = 14;
+  const int64_t n = a.rows();
+  const auto norm = [n](const dense::Rows& m) {
+    double sum = 0;
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t c = 0; c < n; ++c) sum += m[r][c] * m[r][c];
+    }
+    return std::sqrt(sum);
+  };
+  dense::Rows x = a, y(n, n);
+  for (int64_t i = 0; i < n; ++i) y[i][i] = 1;
+  double change = 1;
+  for (int step = 0; change > 1e-8; ++step) {
+    const dense::Lu of_x = dense::FactorLu(x), of_y = dense::FactorLu(y);
+    if (step == kMostSteps || dense::IsSingular(of_x.factors) || dense::IsSingular(of_y.factors))
+      return false;
+    double log = 0;
+    for (int64_t i = 0; i < n; ++i) log += std::log(std::abs(of_x.factors[i][i] * of_y.factors[i][i]));
+    const double scale = change < 0.01 ? 1 : std::exp(-log / static_cast<double>(2 * n));
+    if (!std::isfinite(scale) || scale == 0) return false;
+    const dense::Rows inverse_x = dense::Inverse(of_x), inverse_y = dense::Inverse(of_y), last = x;
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t c = 0; c < n; ++c) {
+        x[r][c] = 0.5 * (scale * x[r][c] + inverse_y[r][c] / scale);
+        y[r][c] = 0.5 * (scale * y[r][c] + inverse_x[r][c] / scale);
+      }
+    }
+    dense::Rows difference = x;
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t c = 0; c < n; ++c) difference[r][c] -= last[r][c];
+    }
+    change = norm(difference) / norm(x);
+    if (!std::isfinite(change)) return false;
+  }
+  // As exact as the root of a triangular factor.
+  dense::Rows rest = dense::Product(x, x);
+  for (int64_t r = 0; r < n; ++r) {
+    for (int64_t c = 0; c < n; ++c) rest[r][c] -= a[r][c];
+  }
+  const double size = norm(x);
+  if (!(norm(rest) <= 4 * static_cast<double>(n) * std::numeric_limits<double>::epsilon() * size * size))
+    return false;
+  *root = std::move(x);
+  return true;
+}
+
 struct SquareRoot {
   static bool Apply(const Eigen::MatrixXcd& in, Eigen::MatrixXcd* out) {
     const Eigen::ComplexSchur<Eigen::MatrixXcd> schur(in);
     return schur.info() == Eigen::Success && Apply(schur, out);
   }
   static bool Apply(const Eigen::MatrixXd& in, Eigen::MatrixXd* out) {
+    if (in.rows() >= kLeastForIteration && dense::IsSmall(in.rows())) {
+      dense::Rows root(0, 0);
+      if (RootByIteration(dense::Rows::FromColumns(in.data(), in.rows(), in.cols()), &root)) {
+        out->resize(in.rows(), in.cols());
+        root.ToColumns(out->data());
+        return true;
+      }
+    }
     const Eigen::ComplexSchur<Eigen::MatrixXcd> schur(in.cast<std::complex<double>>());
     if (schur.info() != Eigen::Success) return false;
     // The principal root of an eigenvalue below zero is not real.
@@ -80,6 +141,8 @@ struct SquareRoot {
   }
 
  private:
+  static constexpr Eigen::Index kLeastForIteration = 8;  // smaller ones are as fast by their factors
+
   static bool Apply(const Eigen::ComplexSchur<Eigen::MatrixXcd>& schur, Eigen::MatrixXcd* out) {
     const Eigen::MatrixXcd triangle = schur.matrixT().triangularView<Eigen::Upper>();
     Eigen::MatrixXcd root = Eigen::MatrixXcd::Zero(triangle.rows(), triangle.cols());

@@ -4,6 +4,7 @@
 #define EIGEN_NO_DEBUG  // what its assertions are about ends in a Status or in NaN here
 #include <Eigen/QR>
 
+#include "kernels/cpu/linalg/dense.h"
 #include "kernels/cpu/linalg/eigen_matrices.h"
 
 namespace millrace {
@@ -20,6 +21,14 @@ class QrKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * r, AllocateMatrices(context, 1, p, n));
     if (q->num_elements() == 0) return Status();
     const int64_t batch = q->num_elements() / (m * p);
+    if (n > 0 && dense::IsSmall(in) && !IsComplexType(in.dtype())) {
+      return ForBatch(context, batch, Cost(m, n), [&](int64_t i) {
+        const dense::Qr qr = dense::FactorQr(dense::Rows(in, i), p);
+        qr.q.StoreTo(i, q);
+        qr.r.StoreTo(i, r, p);
+        return Status();
+      });
+    }
     return VisitScalar(in.dtype(), [&]<typename S>() {
       return ForBatch(context, batch, 2 * Cost(m, std::max<int64_t>(n, 1)), [&](int64_t i) {
         if (n == 0) {

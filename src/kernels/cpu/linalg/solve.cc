@@ -5,6 +5,7 @@
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
 
+#include "kernels/cpu/linalg/dense.h"
 #include "kernels/cpu/linalg/eigen_products.h"
 #include "kernels/cpu/linalg/matrices.h"
 
@@ -39,6 +40,10 @@ bool IsSingular(const M& factor) {
   return false;
 }
 
+bool IsSmallReal(const Tensor& t) { return dense::IsSmall(t) && !IsComplexType(t.dtype()); }
+
+Status NotInvertible(const char* what) { return errors::InvalidArgument(what, " is not invertible."); }
+
 class CholeskyKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -49,18 +54,29 @@ class CholeskyKernel final : public OpKernel {
     const int64_t n = RowsOf(in);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (out->num_elements() == 0) return Status();
+    if (IsSmallReal(in)) {
+      return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 10, [&](int64_t i) -> Status {
+        dense::Rows m = dense::Rows(in, i).Transposed();  // the lower half counts
+        if (!dense::FactorCholesky(&m)) return NotPositive();
+        m.Transposed().StoreTo(i, out);
+        return Status();
+      });
+    }
     return VisitScalar(in.dtype(), [&]<typename S>() {
       return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 3, [&](int64_t i) -> Status {
         const Eigen::LLT<Matrix<S>> llt(Load<S>(in, i));
-        if (llt.info() != Eigen::Success) {
-          return errors::InvalidArgument(
-              "Cholesky decomposition was not successful. The input might not be valid.");
-        }
+        if (llt.info() != Eigen::Success) return NotPositive();
         const Matrix<S> lower = llt.matrixL();
         Store(lower, i, out);
         return Status();
       });
     });
+  }
+
+ private:
+  static Status NotPositive() {
+    return errors::InvalidArgument(
+        "Cholesky decomposition was not successful. The input might not be valid.");
   }
 };
 
@@ -78,6 +94,12 @@ class CholeskyGradKernel final : public OpKernel {
     const int64_t n = RowsOf(factor);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, factor.shape()));
     if (out->num_elements() == 0) return Status();
+    if (IsSmallReal(factor)) {
+      return ForBatch(context, factor.num_elements() / (n * n), Cube(n), [&](int64_t i) {
+        Small(factor, grad, i, out);
+        return Status();
+      });
+    }
     return ForBatch(context, factor.num_elements() / (n * n), 2 * Cube(n), [&](int64_t i) {
       const Matrix<double> l = Load<double>(factor, i).triangularView<Eigen::Lower>();
       const Matrix<double> dl = Load<double>(grad, i).triangularView<Eigen::Lower>();
@@ -91,6 +113,29 @@ class CholeskyGradKernel final : public OpKernel {
       Store(Matrix<double>(0.5 * (both + both.transpose())), i, out);
       return Status();
     });
+  }
+
+ private:
+  static void Small(const Tensor& factor, const Tensor& grad, int64_t i, Tensor* out) {
+    dense::Rows l(factor, i), dl(grad, i);
+    const int64_t n = l.rows();
+    for (int64_t r = 0; r < n; ++r) {
+      std::fill(l[r] + r + 1, l[r] + n, 0.0);
+      std::fill(dl[r] + r + 1, dl[r] + n, 0.0);
+    }
+    const dense::Rows upper = l.Transposed();
+    dense::Rows left = dense::Product(upper, dl);
+    for (int64_t r = 0; r < n; ++r) {
+      left[r][r] *= 0.5;
+      std::fill(left[r] + r + 1, left[r] + n, 0.0);
+    }
+    dense::SolveUpper(upper, &left);
+    dense::Rows both = left.Transposed();
+    dense::SolveUpper(upper, &both);
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t c = 0; c <= r; ++c) both[r][c] = both[c][r] = 0.5 * (both[r][c] + both[c][r]);
+    }
+    both.StoreTo(i, out);
   }
 };
 
@@ -107,14 +152,27 @@ class DeterminantKernel final : public OpKernel {
       MR_ASSIGN_OR_RETURN(out[i], context.AllocateOutput(i, BatchShapeOf(in)));
     }
     return VisitScalar(in.dtype(), [&]<typename S>() {
+      const bool small = IsSmallReal(in);
       return ForBatch(context, out[0]->num_elements(), Cube(n), [&](int64_t i) {
-        const Matrix<S> m = Load<S>(in, i);
+        S sign(1);
+        std::vector<S> pivots(static_cast<size_t>(n));
+        if (n > 0) {
+          if (small) {
+            const dense::Lu lu = dense::FactorLu(dense::Rows(in, i));
+            sign = S(lu.sign);
+            for (int64_t k = 0; k < n; ++k) pivots[static_cast<size_t>(k)] = S(lu.factors[k][k]);
+          } else {
+            const Eigen::PartialPivLU<Matrix<S>> lu(Load<S>(in, i));
+            sign = S(static_cast<double>(lu.permutationP().determinant()));
+            for (int64_t k = 0; k < n; ++k) pivots[static_cast<size_t>(k)] = lu.matrixLU()(k, k);
+          }
+        }
         if (num_outputs() == 1) {
-          const S value = n == 0 ? S(1) : m.partialPivLu().determinant();
-          StoreAs(&value, i, 1, out[0]);
+          for (const S pivot : pivots) sign *= pivot;
+          StoreAs(&sign, i, 1, out[0]);
         } else {
-          S sign(1), log(0);
-          LogOf(m, &sign, &log);
+          S log(0);
+          LogOf(pivots, &sign, &log);
           StoreAs(&sign, i, 1, out[0]);
           StoreAs(&log, i, 1, out[1]);
         }
@@ -124,14 +182,12 @@ class DeterminantKernel final : public OpKernel {
   }
 
  private:
+  // `sign` is that of the permutation.
   template <typename S>
-  static void LogOf(const Matrix<S>& m, S* sign, S* log) {
-    if (m.rows() == 0) return;
-    const auto lu = m.partialPivLu();
-    *sign = S(static_cast<double>(lu.permutationP().determinant()));
+  static void LogOf(const std::vector<S>& pivots, S* sign, S* log) {
+    if (pivots.empty()) return;
     double sum = 0;
-    for (Eigen::Index i = 0; i < m.rows(); ++i) {
-      const S pivot = lu.matrixLU()(i, i);
+    for (const S pivot : pivots) {
       *sign *= pivot / S(std::abs(pivot));
       sum += std::log(std::abs(pivot));
     }
@@ -153,10 +209,19 @@ class InverseKernel final : public OpKernel {
     const int64_t n = RowsOf(in);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (out->num_elements() == 0) return Status();
+    if (IsSmallReal(in)) {
+      return ForBatch(context, in.num_elements() / (n * n), Cube(n), [&](int64_t i) -> Status {
+        const dense::Lu lu = dense::FactorLu(dense::Rows(in, i));
+        if (dense::IsSingular(lu.factors)) return NotInvertible("Input");
+        const dense::Rows inverse = dense::Inverse(lu);
+        (adjoint_ ? inverse.Transposed() : inverse).StoreTo(i, out);
+        return Status();
+      });
+    }
     return VisitScalar(in.dtype(), [&]<typename S>() {
       return ForBatch(context, in.num_elements() / (n * n), 2 * Cube(n), [&](int64_t i) -> Status {
         const Eigen::PartialPivLU<Matrix<S>> lu(Load<S>(in, i));
-        if (IsSingular(lu.matrixLU())) return errors::InvalidArgument("Input is not invertible.");
+        if (IsSingular(lu.matrixLU())) return NotInvertible("Input");
         Matrix<S> inverse = lu.inverse();
         if (adjoint_) inverse = inverse.adjoint().eval();
         Store(inverse, i, out);
@@ -186,13 +251,17 @@ class SolveKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, rhs.shape()));
     if (out->num_elements() == 0) return Status();
     const double cost = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
+    if (IsSmallReal(matrix) && dense::IsSmall(k)) {
+      return ForBatch(context, rhs.num_elements() / (n * k), kTriangular ? cost / 2 : cost + Cube(n) / 2,
+                      [&](int64_t i) { return SolveSmall(matrix, rhs, i, out); });
+    }
     return VisitScalar(matrix.dtype(), [&]<typename S>() {
       return ForBatch(context, rhs.num_elements() / (n * k), kTriangular ? cost : cost + Cube(n),
                       [&](int64_t i) -> Status {
                         const Matrix<S> m = Load<S>(matrix, i);
                         Matrix<S> b = Load<S>(rhs, i);
                         if (!(kTriangular ? SolveTriangle(m, &b) : SolveSystem(m, &b)))
-                          return errors::InvalidArgument("Input matrix is not invertible.");
+                          return NotInvertible("Input matrix");
                         Store(b, i, out);
                         return Status();
                       });
@@ -200,6 +269,24 @@ class SolveKernel final : public OpKernel {
   }
 
  private:
+  Status SolveSmall(const Tensor& matrix, const Tensor& rhs, int64_t i, Tensor* out) const {
+    dense::Rows m(matrix, i), b(rhs, i);
+    if (adjoint_) m = m.Transposed();
+    if (!kTriangular) {
+      const dense::Lu lu = dense::FactorLu(std::move(m));
+      if (dense::IsSingular(lu.factors)) return NotInvertible("Input matrix");
+      dense::Solve(lu, b).StoreTo(i, out);
+      return Status();
+    }
+    if (dense::IsSingular(m)) return NotInvertible("Input matrix");
+    if (lower_ != adjoint_) {
+      dense::SolveLower(m, /*unit=*/false, &b);
+    } else {
+      dense::SolveUpper(m, &b);
+    }
+    b.StoreTo(i, out);
+    return Status();
+  }
   template <typename S>
   bool SolveSystem(const Matrix<S>& m, Matrix<S>* b) const {
     const Eigen::PartialPivLU<Matrix<S>> lu(adjoint_ ? Matrix<S>(m.adjoint()) : m);
@@ -241,23 +328,34 @@ class LuKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     MR_ASSIGN_OR_RETURN(Tensor * rows, AllocateMatrices(context, 1, n));
     if (out->num_elements() == 0) return Status();
+    if (IsSmallReal(in)) {
+      return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 2, [&](int64_t i) -> Status {
+        const dense::Lu lu = dense::FactorLu(dense::Rows(in, i));
+        if (dense::IsSingular(lu.factors)) return NotInvertible("Input");
+        lu.factors.StoreTo(i, out);
+        for (int64_t r = 0; r < n; ++r) SetRow(i * n + r, lu.from[static_cast<size_t>(r)], rows);
+        return Status();
+      });
+    }
     return VisitScalar(in.dtype(), [&]<typename S>() {
       return ForBatch(context, in.num_elements() / (n * n), Cube(n), [&](int64_t i) -> Status {
         const Eigen::PartialPivLU<Matrix<S>> lu(Load<S>(in, i));
-        if (IsSingular(lu.matrixLU())) return errors::InvalidArgument("Input is not invertible.");
+        if (IsSingular(lu.matrixLU())) return NotInvertible("Input");
         Store(Matrix<S>(lu.matrixLU()), i, out);
         const auto& to = lu.permutationP().indices();
-        for (int64_t r = 0; r < n; ++r) {
-          const int64_t at = i * n + to(r);
-          if (rows->dtype() == DataType::kInt32) {
-            rows->data<int32_t>()[at] = static_cast<int32_t>(r);
-          } else {
-            rows->data<int64_t>()[at] = r;
-          }
-        }
+        for (int64_t r = 0; r < n; ++r) SetRow(i * n + to(r), r, rows);
         return Status();
       });
     });
+  }
+
+ private:
+  static void SetRow(int64_t at, int64_t row, Tensor* rows) {
+    if (rows->dtype() == DataType::kInt32) {
+      rows->data<int32_t>()[at] = static_cast<int32_t>(row);
+    } else {
+      rows->data<int64_t>()[at] = row;
+    }
   }
 };
 

@@ -58,24 +58,75 @@ struct Axis {
   bool inverse;
   double scale;
 };
+
+// Where line i begins.
+template <typename T>
+T* LineOf(const Axis& a, T* data, int64_t length, int64_t i) {
+  return data + i / a.inner * length * a.inner + i % a.inner;
+}
+
+// kLanes lines, from the i-th on, side by side.
+template <typename In, typename Out>
+void RunLanes(const cpu::Fft& fft, const Axis& a, const In* in, Out* out, int64_t i, double* x,
+              double* scratch) {
+  constexpr int64_t kLanes = cpu::Fft::kLanes;
+  const In* from[kLanes];
+  Out* to[kLanes];
+  for (int64_t l = 0; l < kLanes; ++l) {
+    from[l] = LineOf(a, in, a.in_length, i + l);
+    to[l] = LineOf(a, out, a.out_length, i + l);
+  }
+  for (int64_t j = 0; j < a.in_length; ++j) {
+    double* const at = x + 2 * kLanes * j;
+    for (int64_t l = 0; l < kLanes; ++l) {
+      const Number value = Load(from[l][j * a.inner]);
+      at[l] = value.real();
+      at[kLanes + l] = value.imag();
+    }
+  }
+  for (int64_t j = a.in_length; j < a.length; ++j) {
+    const double* const half = x + 2 * kLanes * (a.length - j);
+    double* const at = x + 2 * kLanes * j;
+    for (int64_t l = 0; l < kLanes; ++l) {
+      at[l] = half[l];
+      at[kLanes + l] = -half[kLanes + l];
+    }
+  }
+  fft.RunLanes(x, a.inverse, scratch);
+  for (int64_t j = 0; j < a.out_length; ++j) {
+    const double* const at = x + 2 * kLanes * j;
+    for (int64_t l = 0; l < kLanes; ++l)
+      to[l][j * a.inner] = Store<Out>(Number(at[l] * a.scale, at[kLanes + l] * a.scale));
+  }
+}
+
+template <typename In, typename Out>
+void RunLine(const cpu::Fft& fft, const Axis& a, const In* from, Out* to, Number* line, Number* scratch) {
+  for (int64_t j = 0; j < a.in_length; ++j) line[j] = Load(from[j * a.inner]);
+  // The other half of a real signal's transform is the conjugate of this one.
+  for (int64_t j = a.in_length; j < a.length; ++j) line[j] = std::conj(line[a.length - j]);
+  fft.Run(line, a.inverse, scratch);
+  for (int64_t j = 0; j < a.out_length; ++j) to[j * a.inner] = Store<Out>(line[j] * a.scale);
+}
+
 template <typename In, typename Out>
 void RunAxis(const KernelContext& context, const cpu::Fft& fft, const Axis& a, const In* in, Out* out) {
-  context.ParallelFor(a.outer * a.inner, a.length * 25, [&](int64_t begin, int64_t end) {
-    std::vector<Number> line(static_cast<size_t>(a.length));
-    std::vector<Number> scratch(static_cast<size_t>(fft.scratch_size()));
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t o = i / a.inner, column = i % a.inner;
-      const In* from = in + o * a.in_length * a.inner + column;
-      Out* to = out + o * a.out_length * a.inner + column;
-      for (int64_t j = 0; j < a.in_length; ++j) line[static_cast<size_t>(j)] = Load(from[j * a.inner]);
-      // The other half of a real signal's transform is the conjugate of this one.
-      for (int64_t j = a.in_length; j < a.length; ++j)
-        line[static_cast<size_t>(j)] = std::conj(line[static_cast<size_t>(a.length - j)]);
-      fft.Run(line.data(), a.inverse, scratch.data());
-      for (int64_t j = 0; j < a.out_length; ++j)
-        to[j * a.inner] = Store<Out>(line[static_cast<size_t>(j)] * a.scale);
-    }
-  });
+  context.ParallelFor(a.outer * a.inner, a.length * (fft.has_lanes() ? 6 : 25),
+                      [&](int64_t begin, int64_t end) {
+                        int64_t i = begin;
+                        if (fft.has_lanes() && end - begin >= cpu::Fft::kLanes) {
+                          std::vector<double> room(static_cast<size_t>(2 * fft.lanes_size()));
+                          for (; i + cpu::Fft::kLanes <= end; i += cpu::Fft::kLanes)
+                            RunLanes(fft, a, in, out, i, room.data(), room.data() + fft.lanes_size());
+                        }
+                        if (i == end) return;
+                        std::vector<Number> line(static_cast<size_t>(a.length));
+                        std::vector<Number> scratch(static_cast<size_t>(fft.scratch_size()));
+                        for (; i < end; ++i) {
+                          RunLine(fft, a, LineOf(a, in, a.in_length, i), LineOf(a, out, a.out_length, i),
+                                  line.data(), scratch.data());
+                        }
+                      });
 }
 
 class FftKernel final : public OpKernel {
