@@ -2,7 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // CTCLoss, CTCLossV2 and their gradients, by the forward and backward variables of the paper, in double
 // precision.
+#include <algorithm>
+#include <vector>
+
 #include "base/mutex.h"
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/loop.h"
+#include "kernels/cpu/loop_math.h"
 #include "kernels/cpu/recurrent/ctc.h"
 
 namespace millrace {
@@ -98,56 +104,121 @@ class CtcLossKernel final : public OpKernel {
     return labels;
   }
 
+  // The states of a sequence: a blank around each label.
+  struct States {
+    std::vector<int64_t> path;  // their classes
+    // 0 where a path may stay at a state or come to it from the one before the last, otherwise -infinity.
+    // Behind the states are two to which none comes.
+    Row stays, jumps;
+    int64_t size() const { return static_cast<int64_t>(path.size()); }
+  };
+  States StatesOf(const Scores& s, const std::vector<int64_t>& labels) const {
+    States states;
+    auto& path = states.path;
+    path = {Blank(s)};
+    for (const int64_t label : labels) path.insert(path.end(), {label, Blank(s)});
+    for (size_t u = 0; u < path.size(); ++u) {
+      const bool blank = path[u] == Blank(s);
+      states.stays.push_back(merge_ || blank ? 0 : kLogZero);
+      states.jumps.push_back(u > 1 && !blank && !(merge_ && path[u] == path[u - 2]) ? 0 : kLogZero);
+    }
+    states.jumps.insert(states.jumps.end(), 2, kLogZero);
+    return states;
+  }
+
   // The loss of sequence b; its gradient goes to its rows of [time, batch, classes].
   template <typename T>
   StatusOr<double> One(const KernelContext& context, const Scores& s, int64_t b,
                        const std::vector<int64_t>& labels, T* gradient) const {
     const int64_t steps = s.steps[static_cast<size_t>(b)];
     if (steps == 0 || static_cast<int64_t>(labels.size()) > steps) return 0.0;
-    std::vector<int64_t> path = {Blank(s)};  // a blank around each label
-    for (const int64_t label : labels) path.insert(path.end(), {label, Blank(s)});
-    std::vector<Row> log_y(static_cast<size_t>(steps));
-    for (int64_t t = 0; t < steps; ++t) s.LogProbabilities(t, b, &log_y[static_cast<size_t>(t)]);
+    const States states = StatesOf(s, labels);
+    Row log_y(static_cast<size_t>(steps * s.classes));
+    for (int64_t t = 0; t < steps; ++t) LogProbabilities(s, t, b, log_y.data() + t * s.classes);
     // The forward variables of all steps are kept, the backward ones of one. Room for the former grows with
     // the product of the lengths.
-    const size_t width = path.size();
-    if (steps > kMostVariables / static_cast<int64_t>(width)) {
+    const int64_t width = states.size();
+    if (steps > kMostVariables / (width + 2)) {
       return errors::ResourceExhausted("The loss of ", labels.size(), " labels in ", steps,
                                        " steps would take too much memory");
     }
-    MR_ASSIGN_OR_RETURN(Tensor room,
-                        Tensor::Allocate(DataType::kDouble, {steps, static_cast<int64_t>(width)}));
+    MR_ASSIGN_OR_RETURN(Tensor room, Tensor::Allocate(DataType::kDouble, {steps, width + 2}));
     double* const alpha = room.data<double>();
-    MR_RETURN_IF_ERROR(Forward(context, s, path, log_y, alpha));
-    const double* const ends = alpha + (log_y.size() - 1) * width;
+    MR_RETURN_IF_ERROR(Forward(context, s, states, steps, log_y.data(), alpha));
+    const double* const ends = alpha + (steps - 1) * (width + 2) + 2;
     double log_p = kLogZero;
-    for (size_t u = width - std::min<size_t>(width, 2); u < width; ++u) log_p = LogSum(log_p, ends[u]);
-    Row beta;
+    for (int64_t u = width - std::min<int64_t>(width, 2); u < width; ++u) log_p = LogSum(log_p, ends[u]);
+    // At u: the probabilities of path suffixes from u on, without y(t); two that are zero follow.
+    Row beta(static_cast<size_t>(width + 2), kLogZero), next = beta;
+    Row shares(static_cast<size_t>(width)), sums(static_cast<size_t>(s.classes));
     for (int64_t t = steps; t-- > 0;) {
       MR_RETURN_IF_ERROR(CheckCancelled(context));
-      const auto at = static_cast<size_t>(t);
-      beta = Before(s, path, log_y, at, beta);
-      Row sums(static_cast<size_t>(s.classes), kLogZero);
-      for (size_t u = 0; u < path.size(); ++u) {
-        double& sum = sums[static_cast<size_t>(path[u])];
-        sum = LogSum(sum, alpha[at * width + u] + beta[u]);
+      if (t + 1 == steps) {
+        for (int64_t u = width - std::min<int64_t>(width, 2); u < width; ++u)
+          beta[static_cast<size_t>(u)] = 0;
+      } else {
+        Before(states, log_y.data() + (t + 1) * s.classes, next.data(), beta.data());
       }
-      T* to = gradient + (t * s.batch + b) * s.classes;
-      for (size_t c = 0; c < sums.size(); ++c) {
-        const double y = std::exp(log_y[at][c]);
-        // Without a path the gradient is only the softmax.
-        to[c] = static_cast<T>(log_p == kLogZero ? y : y - std::exp(sums[c] - log_p));
-      }
+      Share(alpha + t * (width + 2) + 2, beta.data(), log_p, width, shares.data());
+      std::ranges::fill(sums, 0.0);
+      for (int64_t u = 0; u < width; ++u)
+        sums[static_cast<size_t>(states.path[static_cast<size_t>(u)])] += shares[static_cast<size_t>(u)];
+      T* const to = gradient + (t * s.batch + b) * s.classes;
+      RunLoop([=, from = log_y.data() + t * s.classes, sums = sums.data(), n = s.classes]() MR_INLINE_LAMBDA {
+        for (int64_t c = 0; c < n; ++c) to[c] = static_cast<T>(LoopExp(from[c]) - sums[c]);
+      });
     }
     return -log_p;
   }
 
-  // Whether a path may go on from u - 2 to u, and stay at u.
-  bool Jumps(const Scores& s, const std::vector<int64_t>& path, size_t u) const {
-    return u > 1 && path[u] != Blank(s) && !(merge_ && path[u] == path[u - 2]);
+  // Logarithms of the softmax of a step.
+  static void LogProbabilities(const Scores& s, int64_t t, int64_t b, double* row) {
+    const auto run = [&]<typename T>(const T* from) {
+      RunLoop([=, n = s.classes]() MR_INLINE_LAMBDA {
+        double largest = static_cast<double>(from[0]), sum = 0;
+        for (int64_t c = 0; c < n; ++c) {
+          const auto x = static_cast<double>(from[c]);
+          row[c] = x;
+          largest = largest < x ? x : largest;
+        }
+        double parts[8] = {};
+        int64_t c = 0;
+        for (; c + 8 <= n; c += 8) {
+          MR_LANES
+          for (int l = 0; l < 8; ++l) parts[l] += LoopExp(row[c + l] - largest);
+        }
+        for (; c < n; ++c) sum += LoopExp(row[c] - largest);
+        for (const double part : parts) sum += part;
+        const double offset = largest + LoopLog(sum);
+        for (c = 0; c < n; ++c) row[c] -= offset;
+      });
+    };
+    const int64_t at = (t * s.batch + b) * s.classes;
+    if (s.tensor->dtype() == DataType::kDouble) {
+      run(s.tensor->data<double>() + at);
+    } else {
+      run(s.tensor->data<float>() + at);
+    }
   }
-  bool Stays(const Scores& s, const std::vector<int64_t>& path, size_t u) const {
-    return merge_ || path[u] == Blank(s);
+
+  // shares[u]: the part of all paths that are at u, of which log_p is the logarithm; zeros where there are
+  // none.
+  static void Share(const double* alpha, const double* beta, double log_p, int64_t width, double* shares) {
+    if (log_p == kLogZero) {
+      std::fill_n(shares, width, 0.0);
+      return;
+    }
+    RunLoop([=]() MR_INLINE_LAMBDA {
+      for (int64_t u = 0; u < width; ++u) shares[u] = LoopExp(alpha[u] + beta[u] - log_p);
+    });
+  }
+
+  // The logarithm of e^a + e^b + e^c.
+  static MR_INLINE_LAMBDA double LogSumOfThree(double a, double b, double c) {
+    const double ab = LoopSelect(a < b, b, a), largest = LoopSelect(ab < c, c, ab);
+    // Without any: not a number before this.
+    const double base = LoopSelect(largest == kLogZero, 0.0, largest);
+    return base + LoopLog(LoopExp(a - base) + LoopExp(b - base) + LoopExp(c - base));
   }
 
   static Status CheckCancelled(const KernelContext& context) {
@@ -155,45 +226,39 @@ class CtcLossKernel final : public OpKernel {
     return errors::Cancelled("The step was cancelled while labels were aligned");
   }
 
-  // Logarithms of the probabilities of the beginnings of paths that end at u, y(t) included: a row for each
-  // t.
-  Status Forward(const KernelContext& context, const Scores& s, const std::vector<int64_t>& path,
-                 const std::vector<Row>& log_y, double* alpha) const {
-    for (size_t t = 0; t < log_y.size(); ++t) {
+  // Logarithms of the probabilities of the beginnings of paths that end at u, y(t) included: for each t a row
+  // that begins with two zero probabilities.
+  static Status Forward(const KernelContext& context, const Scores& s, const States& states, int64_t steps,
+                        const double* log_y, double* alpha) {
+    const int64_t width = states.size();
+    Row y(static_cast<size_t>(width));
+    for (int64_t t = 0; t < steps; ++t) {
       MR_RETURN_IF_ERROR(CheckCancelled(context));
-      double* const row = alpha + t * path.size();
-      const double* const before = row - (t == 0 ? 0 : path.size());
-      for (size_t u = 0; u < path.size(); ++u) {
-        double sum = kLogZero;
-        if (t == 0) {
-          if (u < 2) sum = 0;
-        } else {
-          if (Stays(s, path, u)) sum = before[u];
-          if (u > 0) sum = LogSum(sum, before[u - 1]);
-          if (Jumps(s, path, u)) sum = LogSum(sum, before[u - 2]);
-        }
-        row[u] = sum + log_y[t][static_cast<size_t>(path[u])];
+      double* const row = alpha + t * (width + 2) + 2;
+      const double* const before = row - (t == 0 ? 0 : width + 2);
+      row[-2] = row[-1] = kLogZero;
+      for (int64_t u = 0; u < width; ++u)
+        y[static_cast<size_t>(u)] = log_y[t * s.classes + states.path[static_cast<size_t>(u)]];
+      if (t == 0) {
+        for (int64_t u = 0; u < width; ++u) row[u] = u < 2 ? y[static_cast<size_t>(u)] : kLogZero;
+        continue;
       }
+      RunLoop([=, y = y.data(), stays = states.stays.data(), jumps = states.jumps.data()]() MR_INLINE_LAMBDA {
+        for (int64_t u = 0; u < width; ++u)
+          row[u] = LogSumOfThree(before[u] + stays[u], before[u - 1], before[u - 2] + jumps[u]) + y[u];
+      });
     }
     return Status();
   }
 
-  // The probabilities of path suffixes at step t, without y(t), from those at the next step.
-  Row Before(const Scores& s, const std::vector<int64_t>& path, const std::vector<Row>& log_y, size_t t,
-             const Row& beta) const {
-    Row before(path.size(), kLogZero);
-    if (t + 1 == log_y.size()) {
-      for (size_t u = path.size() - std::min<size_t>(path.size(), 2); u < path.size(); ++u) before[u] = 0;
-      return before;
-    }
-    const auto next = [&](size_t v) { return beta[v] + log_y[t + 1][static_cast<size_t>(path[v])]; };
-    for (size_t u = 0; u < path.size(); ++u) {
-      double sum = Stays(s, path, u) ? next(u) : kLogZero;
-      if (u + 1 < path.size()) sum = LogSum(sum, next(u + 1));
-      if (u + 2 < path.size() && Jumps(s, path, u + 2)) sum = LogSum(sum, next(u + 2));
-      before[u] = sum;
-    }
-    return before;
+  // The probabilities of path suffixes at a step, without its y, from those at the next step, in their place.
+  static void Before(const States& states, const double* log_y, double* next, double* beta) {
+    const int64_t width = states.size();
+    for (int64_t u = 0; u < width; ++u) next[u] = beta[u] + log_y[states.path[static_cast<size_t>(u)]];
+    RunLoop([=, stays = states.stays.data(), jumps = states.jumps.data()]() MR_INLINE_LAMBDA {
+      for (int64_t u = 0; u < width; ++u)
+        beta[u] = LogSumOfThree(next[u] + stays[u], next[u + 1], next[u + 2] + jumps[u + 2]);
+    });
   }
 
   static constexpr int64_t kMostVariables = int64_t{1} << 31;
