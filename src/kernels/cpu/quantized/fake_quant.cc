@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/loop.h"
 
 namespace millrace {
@@ -219,21 +220,28 @@ class VarsGradientKernel final : public VarsKernel<kChannels> {
   // All elements with one range. The sums have kLanes parts.
   static void Whole(const Steps& s, const float* dy, const float* x, int64_t n, float* dx, double* below,
                     double* above) {
-    constexpr int64_t kLanes = 16;
+    constexpr int kLanes = 16;
     double lower[kLanes] = {}, upper[kLanes] = {};
     RunLoop([&, least = s.least, most = s.most, none = s.none]() MR_INLINE_LAMBDA {
       double less[kLanes] = {}, more[kLanes] = {};
-      const auto element = [=](int64_t i, double* low, double* high) MR_INLINE_LAMBDA {
+      float low[kLanes], high[kLanes];
+      const auto element = [&, dy, x, dx](int64_t i, int k) MR_INLINE_LAMBDA {
         const float d = dy[i], v = x[i];
-        dx[i] = none || (v >= least && v <= most) ? d : 0.0f;
-        *low += static_cast<double>(!none && v < least ? d : 0.0f);
-        *high += static_cast<double>(!none && v > most ? d : 0.0f);
+        dx[i] = none | ((v >= least) & (v <= most)) ? d : 0.0f;
+        low[k] = !none & (v < least) ? d : 0.0f;
+        high[k] = !none & (v > most) ? d : 0.0f;
       };
       int64_t i = 0;
       for (; i + kLanes <= n; i += kLanes) {
-        for (int64_t k = 0; k < kLanes; ++k) element(i + k, &less[k], &more[k]);
+        ForLanes<kLanes>([&](int k) MR_INLINE_LAMBDA { element(i + k, k); });
+        ForLanes<kLanes>([&](int k) MR_INLINE_LAMBDA { less[k] += static_cast<double>(low[k]); });
+        ForLanes<kLanes>([&](int k) MR_INLINE_LAMBDA { more[k] += static_cast<double>(high[k]); });
       }
-      for (int64_t k = 0; i < n; ++i, ++k) element(i, &less[k], &more[k]);
+      for (int k = 0; i < n; ++i, ++k) {
+        element(i, k);
+        less[k] += static_cast<double>(low[k]);
+        more[k] += static_cast<double>(high[k]);
+      }
       for (int64_t k = 0; k < kLanes; ++k) {
         lower[k] = less[k];
         upper[k] = more[k];
@@ -249,16 +257,15 @@ class VarsGradientKernel final : public VarsKernel<kChannels> {
                        const float* dy, const float* x, int64_t rows, float* dx, double* below,
                        double* above) {
     const auto depth = static_cast<int64_t>(steps.size());
-    std::vector<char> none;
-    for (const Steps& s : steps) none.push_back(s.none ? 1 : 0);
+    std::vector<float> none;
+    for (const Steps& s : steps) none.push_back(s.none ? 1.0f : 0.0f);
     RunLoop([=, everywhere = none.data()]() MR_INLINE_LAMBDA {
       int64_t i = 0;
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < depth; ++c, ++i) {
           const float d = dy[i], v = x[i];
-          dx[i] = (v >= least[c] && v <= most[c]) || everywhere[c] != 0
-                      ? d
-                      : 0.0f;  // of a NaN without a range, too
+          // Of a NaN without a range, too.
+          dx[i] = ((v >= least[c]) & (v <= most[c])) | (everywhere[c] != 0) ? d : 0.0f;
           below[c] += static_cast<double>(v < least[c] ? d : 0.0f);
           above[c] += static_cast<double>(v > most[c] ? d : 0.0f);
         }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
 #include "kernels/cpu/quantized/products.h"
@@ -229,6 +230,20 @@ class ConvKernel final : public OpKernel {
   static void DepthwiseRow(const In* pixels, const int32_t* weights, quantized::Image image, int64_t results,
                            const Placement& rows, int64_t r, int32_t* sums) {
     const int64_t depth = image.depth, channels = depth * results;
+    if (results == 1) {
+      RunLoop([=, &rows]() MR_INLINE_LAMBDA {
+        for (int64_t x = 0; x < rows.x.count; ++x) {
+          int32_t* const to = sums + x * depth;
+          int64_t d = 0;
+          for (; d + 16 <= depth; d += 16)
+            DepthwiseLanes<16>(pixels + d, weights + d, image, rows, r, x, to + d);
+          for (; d + 4 <= depth; d += 4)
+            DepthwiseLanes<4>(pixels + d, weights + d, image, rows, r, x, to + d);
+          for (; d < depth; ++d) DepthwiseLanes<1>(pixels + d, weights + d, image, rows, r, x, to + d);
+        }
+      });
+      return;
+    }
     std::fill_n(sums, rows.x.count * channels, 0);
     RunLoop([=, &rows]() MR_INLINE_LAMBDA {
       int32_t* to = sums;
@@ -241,10 +256,6 @@ class ConvKernel final : public OpKernel {
             if (at < 0 || at >= image.width) continue;
             const In* pixel = pixels + (y * image.width + at) * depth;
             const int32_t* factor = weights + (i * rows.x.size + j) * channels;
-            if (results == 1) {
-              for (int64_t d = 0; d < depth; ++d) to[d] = Plus(to[d], Times<int32_t>(pixel[d], factor[d]));
-              continue;
-            }
             for (int64_t d = 0; d < depth; ++d) {
               for (int64_t k = d * results; k < (d + 1) * results; ++k)
                 to[k] = Plus(to[k], Times<int32_t>(pixel[d], factor[k]));
@@ -253,6 +264,26 @@ class ConvKernel final : public OpKernel {
         }
       }
     });
+  }
+
+  // kLanes channels of one window, with one result for each.
+  template <int kLanes>
+  static void DepthwiseLanes(const In* pixels, const int32_t* weights, quantized::Image image,
+                             const Placement& rows, int64_t r, int64_t x, int32_t* to) {
+    int32_t sum[kLanes] = {};
+    for (int64_t i = 0; i < rows.y.size; ++i) {
+      const int64_t y = r * rows.y.stride - rows.y.before + i * rows.y.dilation;
+      if (y < 0 || y >= image.height) continue;
+      for (int64_t j = 0; j < rows.x.size; ++j) {
+        const int64_t at = x * rows.x.stride - rows.x.before + j * rows.x.dilation;
+        if (at < 0 || at >= image.width) continue;
+        const In* const pixel = pixels + (y * image.width + at) * image.depth;
+        const int32_t* const factor = weights + (i * rows.x.size + j) * image.depth;
+        ForLanes<kLanes>(
+            [&](int l) MR_INLINE_LAMBDA { sum[l] = Plus(sum[l], Times<int32_t>(pixel[l], factor[l])); });
+      }
+    }
+    for (int l = 0; l < kLanes; ++l) to[l] = sum[l];
   }
 
   const Form form_;

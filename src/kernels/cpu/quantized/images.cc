@@ -3,9 +3,12 @@
 // Convolution, pooling, normalization and resizing of quantized images.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cpu/image/scaling.h"
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
 #include "kernels/cpu/quantized/products.h"
@@ -109,48 +112,78 @@ class QuantizedPoolKernel final : public OpKernel {
     if (out->num_elements() == 0) return Status();
     const int64_t pixel_cost = window_.h * window_.w * in.dim(3);
     context.ParallelFor(in.dim(0) * rows.size, columns.size * pixel_cost, [&](int64_t begin, int64_t end) {
-      std::vector<uint32_t> sums(static_cast<size_t>(in.dim(3)));
-      for (int64_t r = begin; r < end; ++r) Row(in, rows, columns, r, &sums, out);
+      for (int64_t r = begin; r < end; ++r) {
+        if (mean_) {
+          Row<true>(in, rows, columns, r, out);
+        } else {
+          Row<false>(in, rows, columns, r, out);
+        }
+      }
     });
     return Status();
   }
 
  private:
+  // The part of an image that a window covers.
+  struct Part {
+    const uint8_t* first;
+    int64_t rows, columns, row_step, depth;
+    uint32_t count() const { return static_cast<uint32_t>(std::max<int64_t>(1, rows * columns)); }
+  };
+
+  template <bool kMean>
   void Row(const Tensor& in, const WindowedOutput& rows, const WindowedOutput& columns, int64_t r,
-           std::vector<uint32_t>* sums, Tensor* out) const {
+           Tensor* out) const {
     const int64_t height = in.dim(1), width = in.dim(2), depth = in.dim(3);
     const Span ys = InsideOf(r % rows.size, strides_.h, rows.pad_before, window_.h, height);
-    for (int64_t x = 0; x < columns.size; ++x) {
-      const Span xs = InsideOf(x, strides_.w, columns.pad_before, window_.w, width);
-      const auto count =
-          static_cast<uint32_t>(std::max<int64_t>(1, (ys.end - ys.begin) * (xs.end - xs.begin)));
-      uint8_t* to = Data<uint8_t>(out) + (r * columns.size + x) * depth;
-      std::ranges::fill(*sums, 0u);
-      RunLoop([=, mean = mean_, held = sums->data(),
-               image = Data<uint8_t>(in) + r / rows.size * height * width * depth]() MR_INLINE_LAMBDA {
-        for (int64_t y = ys.begin; y < ys.end; ++y) {
-          const uint8_t* pixel = image + (y * width + xs.begin) * depth;
-          for (int64_t k = xs.begin; k < xs.end; ++k, pixel += depth) {
-            if (mean) {
-              for (int64_t c = 0; c < depth; ++c) held[c] += pixel[c];
-            } else {
-              for (int64_t c = 0; c < depth; ++c) held[c] = held[c] > pixel[c] ? held[c] : pixel[c];
-            }
+    RunLoop([=, this, image = Data<uint8_t>(in) + r / rows.size * height * width * depth,
+             first = Data<uint8_t>(out) + r * columns.size * depth, size = columns.size,
+             before = columns.pad_before]() MR_INLINE_LAMBDA {
+      uint8_t* to = first;
+      for (int64_t x = 0; x < size; ++x, to += depth) {
+        const Span xs = InsideOf(x, strides_.w, before, window_.w, width);
+        Part part{image + (ys.begin * width + xs.begin) * depth, std::max<int64_t>(0, ys.end - ys.begin),
+                  std::max<int64_t>(0, xs.end - xs.begin), width * depth, depth};
+        int64_t c = 0;
+        for (; c + 16 <= depth; c += 16, part.first += 16) Pool<16, kMean>(part, to + c);
+        for (; c + 4 <= depth; c += 4, part.first += 4) Pool<4, kMean>(part, to + c);
+        for (; c < depth; ++c, ++part.first) Pool<1, kMean>(part, to + c);
+      }
+    });
+  }
+
+  // kLanes channels of a window.
+  template <int kLanes, bool kMean>
+  static void Pool(const Part& part, uint8_t* to) {
+    using Value = std::conditional_t<kMean, uint32_t, uint8_t>;
+    Value held[kLanes] = {};
+    for (int64_t y = 0; y < part.rows; ++y) {
+      const uint8_t* pixel = part.first + y * part.row_step;
+      for (int64_t x = 0; x < part.columns; ++x, pixel += part.depth) {
+        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+          if constexpr (kMean) {
+            held[l] += pixel[l];
+          } else {
+            held[l] = held[l] > pixel[l] ? held[l] : pixel[l];
           }
-        }
-        if (!mean || count == 1) {
-          for (int64_t c = 0; c < depth; ++c) to[c] = static_cast<uint8_t>(held[c]);
-        } else if (count < 1 << 16) {
-          // A sum of at most 2^24 is exact as a float, and so is the integer part of a quotient of at most
-          // 255: the next integer is 1 / count or more away, which is more than the quotient's error.
-          const auto divisor = static_cast<float>(count);
-          for (int64_t c = 0; c < depth; ++c)
-            to[c] = static_cast<uint8_t>(
-                static_cast<int32_t>(static_cast<float>(static_cast<int32_t>(held[c])) / divisor));
-        } else {
-          for (int64_t c = 0; c < depth; ++c) to[c] = static_cast<uint8_t>(held[c] / count);
-        }
+        });
+      }
+    }
+    const uint32_t count = part.count();
+    if (!kMean || count == 1) {
+      for (int l = 0; l < kLanes; ++l) to[l] = static_cast<uint8_t>(held[l]);
+    } else if (count < 1 << 16) {
+      // A sum of at most 2^24 is exact as a float, and so is the integer part of a quotient of at most 255:
+      // the next integer is 1 / count or more away, which is more than the quotient's error.
+      const auto divisor = static_cast<float>(count);
+      uint8_t results[kLanes];
+      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+        results[l] = static_cast<uint8_t>(
+            static_cast<int32_t>(static_cast<float>(static_cast<int32_t>(held[l])) / divisor));
       });
+      for (int l = 0; l < kLanes; ++l) to[l] = results[l];
+    } else {
+      for (int l = 0; l < kLanes; ++l) to[l] = static_cast<uint8_t>(held[l] / count);
     }
   }
 
@@ -270,12 +303,20 @@ class QuantizedInstanceNormKernel final : public OpKernel {
     const int64_t depth = in.dim(3), pixels = in.dim(1) * in.dim(2);
     const double step = static_cast<double>(range.max - range.min) / 255;
     const auto count = static_cast<double>(pixels), epsilon = static_cast<double>(epsilon_);
-    std::vector<uint32_t> sums(static_cast<size_t>(2 * depth));
-    std::vector<uint8_t> ends(sums.size());
+    std::vector<uint8_t> ends(static_cast<size_t>(2 * depth));
     Range found{std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
     for (int64_t image = 0; image < in.dim(0); ++image, means += depth, factors += depth) {
-      RunLoop([=, from = Data<uint8_t>(in) + image * pixels * depth, sums = sums.data(), ends = ends.data()]()
-                  MR_INLINE_LAMBDA { Moments(from, pixels, depth, sums, ends, means, factors); });
+      RunLoop([=, from = Data<uint8_t>(in) + image * pixels * depth, least = ends.data(),
+               most = ends.data() + depth]() MR_INLINE_LAMBDA {
+        int64_t c = 0;
+        const auto block = [&](auto lanes) MR_INLINE_LAMBDA {
+          Moments<lanes()>(from + c, pixels, depth, least + c, most + c, means + c, factors + c);
+          c += lanes();
+        };
+        while (c + 16 <= depth) block(std::integral_constant<int, 16>());
+        while (c + 4 <= depth) block(std::integral_constant<int, 4>());
+        while (c < depth) block(std::integral_constant<int, 1>());
+      });
       for (int64_t c = 0; c < depth; ++c) {
         factors[c] = step / std::sqrt(factors[c] / count * step * step + epsilon);
         const auto at = [&](size_t end) {
@@ -287,46 +328,46 @@ class QuantizedInstanceNormKernel final : public OpKernel {
     return found;
   }
 
-  // The mean of each channel, the sum of squared distances from it, and the least and largest values. Sums of
-  // 2^16 bytes, and of 2^16 squares of bytes, fit into 32 bits.
-  static MR_INLINE_LAMBDA void Moments(const uint8_t* from, int64_t pixels, int64_t depth, uint32_t* sums,
-                                       uint8_t* ends, double* mean, double* squares) {
-    uint32_t *const first = sums, *const second = sums + depth;
-    uint8_t *const least = ends, *const most = ends + depth;
-    for (int64_t c = 0; c < depth; ++c) {
-      mean[c] = squares[c] = 0;
-      least[c] = 255;
-      most[c] = 0;
-    }
-    for (int64_t i = 0; i < pixels * depth; i += depth) {
-      for (int64_t c = 0; c < depth; ++c) {
-        least[c] = from[i + c] < least[c] ? from[i + c] : least[c];
-        most[c] = from[i + c] > most[c] ? from[i + c] : most[c];
-      }
+  // Of kLanes channels the mean, the sum of squared distances from it, and the least and largest values. Sums
+  // of 2^16 bytes, and of 2^16 squares of bytes, fit into 32 bits.
+  template <int kLanes>
+  static MR_INLINE_LAMBDA void Moments(const uint8_t* from, int64_t pixels, int64_t depth, uint8_t* least,
+                                       uint8_t* most, double* mean, double* squares) {
+    uint8_t low[kLanes], high[kLanes];
+    double sum[kLanes] = {}, second[kLanes] = {};
+    for (int l = 0; l < kLanes; ++l) {
+      low[l] = 255;
+      high[l] = 0;
     }
     for (int64_t begin = 0; begin < pixels; begin += kPart) {
       const int64_t end = std::min(pixels, begin + kPart);
-      for (int64_t c = 0; c < 2 * depth; ++c) sums[c] = 0;
+      uint32_t part[kLanes] = {}, part_squares[kLanes] = {};
       for (int64_t i = begin * depth; i < end * depth; i += depth) {
-        for (int64_t c = 0; c < depth; ++c) {
-          const uint32_t x = from[i + c];
-          first[c] += x;
-          second[c] += x * x;
-        }
+        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+          const uint32_t x = from[i + l];
+          part[l] += x;
+          part_squares[l] += x * x;
+        });
+        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+          const uint8_t x = from[i + l];
+          low[l] = x < low[l] ? x : low[l];
+          high[l] = x > high[l] ? x : high[l];
+        });
       }
-      for (int64_t c = 0; c < depth; ++c) {
-        mean[c] += first[c];
-        squares[c] += second[c];
+      for (int l = 0; l < kLanes; ++l) {
+        sum[l] += part[l];
+        second[l] += part_squares[l];
       }
     }
     // The sums are integers below 2^53, and exact; what is left of the difference is small where all values
     // are alike, and not negative.
     const auto count = static_cast<double>(pixels);
-    for (int64_t c = 0; c < depth; ++c) {
-      const double sum = mean[c];
-      mean[c] = sum / count;
-      const double left = squares[c] - sum * mean[c];
-      squares[c] = left > 0.0 ? left : 0.0;
+    for (int l = 0; l < kLanes; ++l) {
+      mean[l] = sum[l] / count;
+      const double left = second[l] - sum[l] * mean[l];
+      squares[l] = left > 0.0 ? left : 0.0;
+      least[l] = low[l];
+      most[l] = high[l];
     }
   }
   static constexpr int64_t kPart = int64_t{1} << 16;

@@ -63,24 +63,35 @@ class ToSparseKernel final : public OpKernel {
   }
 
   void PutIndices(const KernelContext& context, const TensorShape& values, int64_t* out) const {
-    std::vector<int64_t> row(static_cast<size_t>(depth_));  // at each depth, the row that is walked
+    std::vector<std::vector<int64_t>> splits;
+    for (int d = 0; d < depth_; ++d) {
+      const auto ends = IntValues(context.input(d));
+      splits.emplace_back(ends.begin(), ends.end());
+    }
+    std::vector<size_t> row(static_cast<size_t>(depth_));  // at each depth, the row that is walked
     const int64_t inner = ProductOf(values.dims(), 1, values.rank());
     const Dims strides = RowMajorStrides(values.dims());
-    for (int64_t value = 0; value < values.dim(0); ++value) {
-      // From the value outwards: the row of each depth that holds it.
-      int64_t at = value;
-      std::vector<int64_t> place(static_cast<size_t>(depth_ + 1));
-      for (int d = depth_ - 1; d >= 0; --d) {
-        const Tensor& splits = context.input(d);
-        int64_t& r = row[static_cast<size_t>(d)];
-        while (IntValue(splits, r + 1) <= at) ++r;
-        place[static_cast<size_t>(d + 1)] = at - IntValue(splits, r);
-        at = r;
+    const auto depth = static_cast<size_t>(depth_);
+    std::vector<int64_t> place(depth + 1);
+    const auto& last = splits[depth - 1];
+    // The places of a row of values differ in their last number only.
+    for (size_t r = 0; r + 1 < last.size(); ++r) {
+      if (last[r] == last[r + 1]) continue;
+      // From the row outwards: the row of each depth that holds it.
+      auto at = static_cast<int64_t>(r);
+      for (size_t d = depth - 1; d-- > 0;) {
+        const auto& ends = splits[d];
+        while (ends[row[d] + 1] <= at) ++row[d];
+        place[d + 1] = at - ends[row[d]];
+        at = static_cast<int64_t>(row[d]);
       }
       place[0] = at;
-      for (int64_t k = 0; k < inner; ++k) {
-        out = std::copy(place.begin(), place.end(), out);
-        for (int i = 1; i < values.rank(); ++i) *out++ = k / strides[i] % values.dim(i);
+      for (int64_t k = 0; k < last[r + 1] - last[r]; ++k) {
+        place[depth] = k;
+        for (int64_t e = 0; e < inner; ++e) {
+          for (const int64_t number : place) *out++ = number;
+          for (int i = 1; i < values.rank(); ++i) *out++ = e / strides[i] % values.dim(i);
+        }
       }
     }
   }
@@ -135,11 +146,13 @@ class ToTensorKernel final : public OpKernel {
     }
     const int64_t row = ProductOf(values.shape().dims(), 1, values.rank());
     cpu::SerialParallel serial;
-    for (int64_t i = 0; i < values.dim(0); ++i) {
-      if (const int64_t to = places[static_cast<size_t>(i)]; to >= 0) {
-        MoveElements(values.dtype(), ElementAt(values.raw_data(), values.dtype(), i * row),
-                     ElementAt(out->raw_data(), values.dtype(), to * row), row, serial);
-      }
+    for (int64_t i = 0, n = 1; i < values.dim(0); i += n) {
+      const int64_t to = places[static_cast<size_t>(i)];
+      // What is side by side in both is moved at once.
+      for (n = 1; to >= 0 && i + n < values.dim(0) && places[static_cast<size_t>(i + n)] == to + n;) ++n;
+      if (to < 0) continue;
+      MoveElements(values.dtype(), ElementAt(values.raw_data(), values.dtype(), i * row),
+                   ElementAt(out->raw_data(), values.dtype(), to * row), n * row, serial);
     }
     return Status();
   }
@@ -271,7 +284,8 @@ class ToTensorKernel final : public OpKernel {
       here.reserve(static_cast<size_t>(n));
       if (is_splits(d)) {
         for (int64_t r = 0; r < parents; ++r) {
-          for (int64_t k = 0; k < IntValue(t, r + 1) - IntValue(t, r); ++k) here.push_back(place(r, k));
+          const int64_t size = IntValue(t, r + 1) - IntValue(t, r);
+          for (int64_t k = 0; k < size; ++k) here.push_back(place(r, k));
         }
       } else {
         for (int64_t i = 0, k = 0; i < n; ++i) {

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // RaggedGather: rows of a ragged tensor by index.
+#include <cstring>
 #include <vector>
 
 #include "kernels/cpu/move.h"
@@ -130,12 +131,19 @@ class RaggedGatherKernel final : public OpKernel {
         end = IntValue(context.input(d), end);
       }
       const int64_t n = (end - begin) * row;
-      MoveElements(values.dtype(), ElementAt(values.raw_data(), values.dtype(), begin * row),
-                   ElementAt(out->raw_data(), values.dtype(), to), n, parallel);
+      const void* const source = ElementAt(values.raw_data(), values.dtype(), begin * row);
+      void* const target = ElementAt(out->raw_data(), values.dtype(), to);
+      if (n < kFew && !OwnsMemory(values.dtype())) {
+        std::memcpy(target, source, static_cast<size_t>(n) * ElementSize(values.dtype()));
+      } else {
+        MoveElements(values.dtype(), source, target, n, parallel);
+      }
       to += n;
     }
     return Status();
   }
+
+  static constexpr int64_t kFew = 256;  // elements that are moved faster than a move is prepared
 
   const int depth_, output_depth_;
 };

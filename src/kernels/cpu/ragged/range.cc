@@ -62,11 +62,14 @@ class RaggedRangeKernel final : public OpKernel {
         if (!ragged::PutIndex(splits, row + 1, total)) return ragged::TooLong(total);
       }
       MR_ASSIGN_OR_RETURN(Tensor * values, context.AllocateOutput(1, TensorShape({total})));
+      T* to = values->data<T>();
       for (int64_t row = 0; row < rows; ++row) {
+        const int64_t size = IntValue(*splits, row + 1) - IntValue(*splits, row);
         Wide x = value(0, row);
-        for (int64_t i = IntValue(*splits, row); i < IntValue(*splits, row + 1); ++i) {
-          values->data<T>()[i] = static_cast<T>(x);
-          x = Plus(x, value(2, row));
+        const Wide delta = value(2, row);
+        for (int64_t i = 0; i < size; ++i) {
+          *to++ = static_cast<T>(x);
+          x = Plus(x, delta);
         }
       }
       return Status();

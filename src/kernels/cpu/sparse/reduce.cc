@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/cpu/loop.h"
+#include "kernels/cpu/loop_math.h"
 #include "kernels/cpu/sparse/util.h"
 
 namespace millrace {
@@ -153,6 +155,18 @@ class SparseReduceSparseKernel final : public OpKernel {
 };
 
 // Over the values that are there in each row of the last dimension.
+template <typename T>
+void RowSoftmax(const T* x, int64_t n, T* y) {
+  RunLoop([=]() MR_INLINE_LAMBDA {
+    T largest = x[0];
+    for (int64_t i = 0; i < n; ++i) largest = largest < x[i] ? x[i] : largest;
+    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(LoopExp(static_cast<double>(x[i] - largest)));
+    T sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += y[i];
+    for (int64_t i = 0; i < n; ++i) y[i] /= sum;
+  });
+}
+
 class SparseSoftmaxKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -176,11 +190,14 @@ class SparseSoftmaxKernel final : public OpKernel {
         const int64_t* const row = rows.data() + order[begin] * width;
         size_t end = begin + 1;
         while (end < order.size() && std::equal(row, row + width, rows.data() + order[end] * width)) ++end;
-        T largest = x[order[begin]];
-        for (size_t k = begin; k < end; ++k) largest = std::max(largest, x[order[k]]);
-        T sum = 0;
-        for (size_t k = begin; k < end; ++k) sum += y[order[k]] = std::exp(x[order[k]] - largest);
-        for (size_t k = begin; k < end; ++k) y[order[k]] /= sum;
+        if (order[end - 1] - order[begin] == static_cast<int64_t>(end - 1 - begin)) {  // side by side
+          RowSoftmax(x + order[begin], static_cast<int64_t>(end - begin), y + order[begin]);
+        } else {
+          std::vector<T> values;
+          for (size_t k = begin; k < end; ++k) values.push_back(x[order[k]]);
+          RowSoftmax(values.data(), static_cast<int64_t>(values.size()), values.data());
+          for (size_t k = begin; k < end; ++k) y[order[k]] = values[k - begin];
+        }
         begin = end;
       }
       return Status();

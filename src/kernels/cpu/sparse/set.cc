@@ -51,7 +51,7 @@ Sets<T> SetsOfDense(const Tensor& tensor) {
   const T* next = tensor.data<T>();
   std::vector<int64_t> row(static_cast<size_t>(tensor.rank() - 1), 0);
   for (int64_t left = width == 0 ? 0 : tensor.num_elements() / width; left > 0; --left, next += width) {
-    sets[row] = std::vector<T>(next, next + width);
+    sets.emplace_hint(sets.end(), row, std::vector<T>(next, next + width));
     for (size_t d = row.size(); d-- > 0;) {
       if (++row[d] < tensor.dim(static_cast<int>(d))) break;
       row[d] = 0;
@@ -64,9 +64,13 @@ Sets<T> SetsOfDense(const Tensor& tensor) {
 template <typename T>
 Sets<T> SetsOfSparse(const SparseParts& sparse) {
   Sets<T> sets;
+  std::vector<T>* last = nullptr;
   for (int64_t i = 0; i < sparse.size(); ++i) {
-    const int64_t* const index = sparse.index(i);
-    sets[std::vector<int64_t>(index, index + sparse.rank() - 1)].push_back(sparse.values->data<T>()[i]);
+    const int64_t *const index = sparse.index(i), *const end = index + sparse.rank() - 1;
+    // Most are in the row of the one before.
+    if (last == nullptr || !std::equal(index, end, sparse.index(i - 1)))
+      last = &sets[std::vector<int64_t>(index, end)];
+    last->push_back(sparse.values->data<T>()[i]);
   }
   MakeSets(&sets);
   return sets;
@@ -118,7 +122,7 @@ Status PutSets(KernelContext& context, SetOp op, const Sets<T>& a, const Sets<T>
     if (values.empty()) return;
     count += static_cast<int64_t>(values.size());
     largest = std::max(largest, static_cast<int64_t>(values.size()));
-    combined.emplace(row, std::move(values));
+    combined.emplace_hint(combined.end(), row, std::move(values));
   };
   for (const auto& [row, values] : a) {
     const auto other = b.find(row);
