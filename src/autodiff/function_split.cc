@@ -121,7 +121,9 @@ Status FunctionSplit::Differentiate(const Request& request) {
     xs.push_back(x);
   }
   first_new_ = graph_.num_node_ids();
-  MR_RETURN_IF_ERROR(AddGradients(&graph_, ys, xs, arriving_, &gradients_));
+  GradientOptions options;
+  options.scope = request.scope;
+  MR_RETURN_IF_ERROR(AddGradients(&graph_, ys, xs, arriving_, options, &gradients_));
   for (size_t i = 0; i < xs.size(); ++i) {
     if (gradients_[i].IsSet()) continue;
     MR_ASSIGN_OR_RETURN(gradients_[i], Zeros(xs[i], request.target_types[i]));

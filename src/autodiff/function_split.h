@@ -22,7 +22,8 @@ class FunctionSplit {
   static constexpr size_t kMaxDepth = 64;
 
   struct Request {
-    size_t num_parameters = 0;  // of the function, as the node that calls it has inputs and outputs
+    std::string scope = "gradients";  // of the computation: arrays of gradients are found by its name
+    size_t num_parameters = 0;        // of the function, as the node that calls it has inputs and outputs
     size_t num_results = 0;
     std::vector<int> arriving;             // results whose gradients arrive
     std::vector<DataType> arriving_types;  // of resources: the types of their values

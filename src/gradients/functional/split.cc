@@ -64,6 +64,7 @@ Status InferAgain(GradientContext& c, int old_outputs) {
 Request RequestOf(GradientContext& c, int first, const std::vector<DataType>& types,
                   std::vector<Output>* grads) {
   Request request;
+  request.scope = c.scope();
   request.num_parameters = static_cast<size_t>(c.num_inputs() - first);
   request.num_results = static_cast<size_t>(c.num_outputs());
   for (int i = 0; i < c.num_outputs(); ++i) {
@@ -160,6 +161,7 @@ class LoopSplit {
  private:
   Request EmptyRequest() const {
     Request request;
+    request.scope = c_.scope();
     request.num_parameters = request.num_results = static_cast<size_t>(count_);
     return request;
   }

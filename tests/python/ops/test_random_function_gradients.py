@@ -391,3 +391,20 @@ def test_a_loop_runs_also_after_its_gradient_failed():
     (g,) = tf.gradients(w, [z])
     got, m = run(g, more)
     np.testing.assert_allclose(got, loop_by_hand(X, m)[1])
+
+
+def test_an_array_that_a_loop_writes_in_the_second_computation_of_gradients():
+    x = tf.constant(X)
+    array = tf.TensorArray(tf.float64, 3, element_shape=[4])
+
+    def body(i, array, y):
+        y = y * tf.random.uniform([4], 2.0, 2.0000001, tf.float64)
+        return i + 1, array.write(i, y), y
+
+    _, array, _ = while_v2.while_loop(lambda i, a, y: i < 3, body, [0, array, x])
+    stacked = array.stack()
+    (other,) = tf.gradients(tf.square(x), [x])  # the first computation has another name
+    (g,) = tf.gradients(stacked, [x])
+    got, got_other = run(g, other)
+    np.testing.assert_allclose(got, np.full(4, 14.0), rtol=1e-6)
+    np.testing.assert_allclose(got_other, 2 * X)
