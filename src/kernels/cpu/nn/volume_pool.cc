@@ -40,7 +40,7 @@ T Larger(T a, T b) {
     return a > b ? a : b;
   } else {
     const ComputeType<T> x = static_cast<ComputeType<T>>(a), y = static_cast<ComputeType<T>>(b);
-    return (x > y) | (x != x) ? a : b;
+    return ((x > y) | (x != x)) ? a : b;
   }
 }
 

@@ -227,9 +227,9 @@ class VarsGradientKernel final : public VarsKernel<kChannels> {
       float low[kLanes], high[kLanes];
       const auto element = [&, dy, x, dx](int64_t i, int k) MR_INLINE_LAMBDA {
         const float d = dy[i], v = x[i];
-        dx[i] = none | ((v >= least) & (v <= most)) ? d : 0.0f;
-        low[k] = !none & (v < least) ? d : 0.0f;
-        high[k] = !none & (v > most) ? d : 0.0f;
+        dx[i] = (none | ((v >= least) & (v <= most))) ? d : 0.0f;
+        low[k] = (!none & (v < least)) ? d : 0.0f;
+        high[k] = (!none & (v > most)) ? d : 0.0f;
       };
       int64_t i = 0;
       for (; i + kLanes <= n; i += kLanes) {
@@ -265,7 +265,7 @@ class VarsGradientKernel final : public VarsKernel<kChannels> {
         for (int64_t c = 0; c < depth; ++c, ++i) {
           const float d = dy[i], v = x[i];
           // Of a NaN without a range, too.
-          dx[i] = ((v >= least[c]) & (v <= most[c])) | (everywhere[c] != 0) ? d : 0.0f;
+          dx[i] = (((v >= least[c]) & (v <= most[c])) | (everywhere[c] != 0)) ? d : 0.0f;
           below[c] += static_cast<double>(v < least[c] ? d : 0.0f);
           above[c] += static_cast<double>(v > most[c] ? d : 0.0f);
         }

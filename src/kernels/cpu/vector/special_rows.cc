@@ -123,10 +123,10 @@ inline MR_INLINE_LAMBDA void FractionLanes(const double* a, const double* x, dou
       bool more = std::abs(now - value[l]) > kEpsilon * std::abs(now);
       if constexpr (kSlope) {
         more = more | (std::abs(derivative - slope[l]) > 4 * kEpsilon * std::abs(derivative));
-        slope[l] = (going[l] != 0) & has ? derivative : slope[l];
+        slope[l] = ((going[l] != 0) & has) ? derivative : slope[l];
       }
-      value[l] = (going[l] != 0) & has ? now : value[l];
-      going[l] = more | !has ? going[l] : 0.0;
+      value[l] = ((going[l] != 0) & has) ? now : value[l];
+      going[l] = (more | !has) ? going[l] : 0.0;
       any |= going[l] != 0 ? 1 : 0;
     }
     if (any == 0) break;
