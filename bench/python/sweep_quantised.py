@@ -97,9 +97,15 @@ def _element_wise() -> None:
         lambda n: Case(
             {"t": pictures(n), **{name: codes(16) for name in ("m", "v", "beta", "gamma")}, **parts}
             | {"out_type": "qint32", "variance_epsilon": 0.1, "scale_after_normalization": True},
+            # To a number, by the factor and the summand of a channel, and back by way of a double, for each code.
+            operations=n * 24,
         ),
     )
-    add("QuantizedInstanceNorm", lambda n: Case({"x": pictures(n), "x_min": -6.0, "x_max": 6.0}))
+    # Sums and squares in one pass, and in another what the batch norm does.
+    add(
+        "QuantizedInstanceNorm",
+        lambda n: Case({"x": pictures(n), "x_min": -6.0, "x_max": 6.0}, operations=n * 32),
+    )
 
 
 def _pictures() -> None:
