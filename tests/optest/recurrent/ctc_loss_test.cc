@@ -97,13 +97,10 @@ TEST(CtcLossTest, IsTheSumOverAllPaths) {
 }
 
 TEST(CumulativeLogsumexpTest, LinesSideBySideAreThoseByThemselves) {
-  for (const auto& [outer, length, inner] : {std::array<int64_t, 3>{1, 9, 1},
-                                             {3, 5, 1},
-                                             {4, 5, 1},
-                                             {2, 7, 9},
-                                             {37, 3, 1},
-                                             {1, 1, 40},
-                                             {5, 2, 7}}) {
+  const std::vector<std::array<int64_t, 3>> shapes = {{1, 9, 1},  {3, 5, 1},  {4, 5, 1}, {2, 7, 9},
+                                                      {37, 3, 1}, {1, 1, 40}, {5, 2, 7}};
+  for (const auto& shape : shapes) {
+    const int64_t outer = shape[0], length = shape[1], inner = shape[2];
     for (const bool exclusive : {false, true}) {
       for (const bool reverse : {false, true}) {
         SCOPED_TRACE(testing::Message() << outer << ' ' << length << ' ' << inner << exclusive << reverse);
