@@ -128,8 +128,28 @@ PyObject* ScalarRepr(PyObject* self) {
 
 Py_hash_t ScalarHash(PyObject* self) { return BitsOfScalar(self); }
 
+// Whether NumPy can compute with a scalar and this operand. With another object it would ask the object,
+// which asks the scalar, without end.
+bool IsOperand(PyObject* other) {
+  if (PyArray_Check(other) || PyFloat_Check(other) || PyComplex_Check(other)) return true;
+  if (PyLong_Check(other)) {
+    int overflow = 0;
+    PyLong_AsLongLongAndOverflow(other, &overflow);
+    return overflow == 0;  // larger numbers are objects to NumPy
+  }
+  if (IsScalar(other) || PyArray_IsScalar(other, Number) || PyArray_IsScalar(other, Bool)) return true;
+  if (!PyList_Check(other) && !PyTuple_Check(other)) return false;
+  const Ref array(PyArray_FromAny(other, nullptr, 0, 0, 0, nullptr));
+  if (array) return PyArray_TYPE(reinterpret_cast<PyArrayObject*>(array.get())) != NPY_OBJECT;
+  PyErr_Clear();
+  return false;
+}
+
 PyObject* ScalarCompare(PyObject* a, PyObject* b, int operation) {
-  if (!IsScalar(a) || !IsScalar(b)) return PyGenericArrType_Type.tp_richcompare(a, b, operation);
+  if (!IsScalar(b)) {
+    if (!IsOperand(b)) Py_RETURN_NOTIMPLEMENTED;
+    return PyGenericArrType_Type.tp_richcompare(a, b, operation);
+  }
   const float x = FloatOfScalar(a);
   const float y = FloatOfScalar(b);
   Py_RETURN_RICHCOMPARE(x, y, operation);
@@ -168,8 +188,27 @@ struct Minimum {
 // Of two scalars; other operands make arrays of both.
 template <class Operation, binaryfunc PyNumberMethods::*kOfArrays>
 PyObject* ScalarBinary(PyObject* a, PyObject* b) {
-  if (!IsScalar(a) || !IsScalar(b)) return (PyArray_Type.tp_as_number->*kOfArrays)(a, b);
-  return NewScalar(BitsOf(Operation()(FloatOfScalar(a), FloatOfScalar(b))));
+  if (IsScalar(a) && IsScalar(b)) return NewScalar(BitsOf(Operation()(FloatOfScalar(a), FloatOfScalar(b))));
+  if (!IsOperand(a) || !IsOperand(b)) Py_RETURN_NOTIMPLEMENTED;
+  return (PyArray_Type.tp_as_number->*kOfArrays)(a, b);
+}
+
+template <binaryfunc PyNumberMethods::*kOfArrays>
+PyObject* ThroughArrays(PyObject* a, PyObject* b) {
+  if (!IsOperand(a) || !IsOperand(b)) Py_RETURN_NOTIMPLEMENTED;
+  return (PyArray_Type.tp_as_number->*kOfArrays)(a, b);
+}
+
+PyObject* ScalarPower(PyObject* a, PyObject* b, PyObject* modulo) {
+  if (modulo != Py_None || !IsOperand(a) || !IsOperand(b)) Py_RETURN_NOTIMPLEMENTED;
+  return PyArray_Type.tp_as_number->nb_power(a, b, Py_None);
+}
+
+// Functions of arrays of these would ask the scalars again.
+PyObject* NotForFloats(PyObject* /*a*/, PyObject* /*b*/) { Py_RETURN_NOTIMPLEMENTED; }
+PyObject* NoInverse(PyObject* /*self*/) {
+  PyErr_SetString(PyExc_TypeError, "bad operand type for unary ~: 'bfloat16'");
+  return nullptr;
 }
 
 PyNumberMethods number_methods;
@@ -179,6 +218,17 @@ bool ReadyScalars(PyObject* module) {
   number_methods.nb_subtract = ScalarBinary<Subtract, &PyNumberMethods::nb_subtract>;
   number_methods.nb_multiply = ScalarBinary<Multiply, &PyNumberMethods::nb_multiply>;
   number_methods.nb_true_divide = ScalarBinary<Divide, &PyNumberMethods::nb_true_divide>;
+  number_methods.nb_floor_divide = ThroughArrays<&PyNumberMethods::nb_floor_divide>;
+  number_methods.nb_remainder = ThroughArrays<&PyNumberMethods::nb_remainder>;
+  number_methods.nb_divmod = ThroughArrays<&PyNumberMethods::nb_divmod>;
+  number_methods.nb_power = ScalarPower;
+  number_methods.nb_lshift = NotForFloats;
+  number_methods.nb_rshift = NotForFloats;
+  number_methods.nb_and = NotForFloats;
+  number_methods.nb_or = NotForFloats;
+  number_methods.nb_xor = NotForFloats;
+  number_methods.nb_matrix_multiply = NotForFloats;
+  number_methods.nb_invert = NoInverse;
   number_methods.nb_negative = ScalarNegative;
   number_methods.nb_positive = ScalarPositive;
   number_methods.nb_absolute = ScalarAbsolute;

@@ -167,3 +167,23 @@ def test_tensors():
         eager = tf.convert_to_tensor(values.astype(bfloat16))
         assert eager.dtype == tf.bfloat16 and eager.numpy().dtype == bfloat16
         np.testing.assert_array_equal(tf.cast(eager, tf.float32).numpy(), rounded(values))
+
+
+def test_other_objects_are_refused_without_recursion():
+    scalar, array = bfloat16(2), np.ones(2, bfloat16)
+    for other in (None, object()):
+        for op in (
+            operator.add,
+            operator.mul,
+            operator.mod,
+            operator.pow,
+            operator.floordiv,
+            operator.lshift,
+        ):
+            for a, b in ((scalar, other), (other, scalar), (array, other)):
+                with pytest.raises((TypeError, ValueError)):
+                    op(a, b)
+        assert not scalar == other and scalar != other
+    for function in (np.bitwise_and, np.left_shift, np.invert):
+        with pytest.raises(TypeError):
+            function(*[array] * function.nin)
