@@ -44,6 +44,15 @@ T Larger(T a, T b) {
   }
 }
 
+// As VisitReal, among the types of floating-point numbers.
+template <typename Fn>
+Status VisitFloats(DataType t, const KernelContext& context, Fn&& fn) {
+  return VisitReal(t, NoSuchType(context, t), [&]<typename T>() -> Status {
+    if constexpr (!std::is_integral_v<T>) return fn.template operator()<T>();
+    return NoSuchType(context, t);
+  });
+}
+
 class VolumePoolKernel : public OpKernel {
  public:
   explicit VolumePoolKernel(KernelConstruction& c)
@@ -97,9 +106,10 @@ struct Pixel {
 };
 
 // Calls fn(lanes, pixel, first channel) for all pixels and blocks of `lanes` channels, which are a constant
-// so that arrays of so many become registers; rows in parallel, unless the step is cancelled: each pixel may
-// take as long as its window is large.
-template <typename Fn>
+// so that arrays of so many become registers; more sizes of blocks for floats than for other types T, since
+// each costs time to compile. Rows run in parallel, unless the step is cancelled: each pixel may take as long
+// as its window is large.
+template <typename T, typename Fn>
 Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sides& sides, int64_t cost,
                  Fn fn) {
   const CancellationManager& step = context.cancellation();
@@ -109,9 +119,13 @@ Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sid
         Pixel p{r * sides[2], r / sides[1] / sides[0], r / sides[1] % sides[0], r % sides[1], 0};
         for (; p.x < sides[2] && !step.IsCancelled(); ++p.x, ++p.number) {
           int64_t c = 0;
-          for (; c + 16 <= w.channels; c += 16) fn(std::integral_constant<int, 16>(), p, c);
+          if constexpr (std::is_same_v<T, float>) {
+            for (; c + 16 <= w.channels; c += 16) fn(std::integral_constant<int, 16>(), p, c);
+          }
           for (; c + 8 <= w.channels; c += 8) fn(std::integral_constant<int, 8>(), p, c);
-          for (; c + 4 <= w.channels; c += 4) fn(std::integral_constant<int, 4>(), p, c);
+          if constexpr (std::is_same_v<T, float>) {
+            for (; c + 4 <= w.channels; c += 4) fn(std::integral_constant<int, 4>(), p, c);
+          }
           for (; c < w.channels; ++c) fn(std::integral_constant<int, 1>(), p, c);
         }
       }
@@ -167,19 +181,20 @@ class MaxPool3DKernel final : public VolumePoolKernel {
     MR_ASSIGN_OR_RETURN(const VolumeWindows w, Windows(context.input(0).shape()));
     MR_ASSIGN_OR_RETURN(const Tensor in, ToChannelsLast(context, context.input(0), channels_first_));
     return Produce(context, w.OutShape(), [&](Tensor* out) {
-      return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
+      return VisitFloats(in.dtype(), context, [&]<typename T>() {
         const T* const from = in.data<T>();
         T* const to = out->data<T>();
-        return ForPixels(context, w, w.out, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
-          T largest[lanes()];
-          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { largest[c] = LowestOf<T>(); });
-          ForCovered(w, p, [&](int64_t covered) {
-            const T* const x = from + covered * w.channels + channel;
-            ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { largest[c] = Larger(x[c], largest[c]); });
-          });
-          ForLanes<lanes()>([&](int c)
-                                MR_INLINE_LAMBDA { to[p.number * w.channels + channel + c] = largest[c]; });
-        });
+        return ForPixels<T>(
+            context, w, w.out, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
+              T largest[lanes()];
+              ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { largest[c] = LowestOf<T>(); });
+              ForCovered(w, p, [&](int64_t covered) {
+                const T* const x = from + covered * w.channels + channel;
+                ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { largest[c] = Larger(x[c], largest[c]); });
+              });
+              ForLanes<lanes()>(
+                  [&](int c) MR_INLINE_LAMBDA { to[p.number * w.channels + channel + c] = largest[c]; });
+            });
       });
     });
   }
@@ -194,23 +209,25 @@ StatusOr<Tensor> FindMaxima(KernelContext& context, const VolumeWindows& w, cons
   MR_RETURN_IF_ERROR(VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
     const T* const from = in.data<T>();
     Index* const to = maxima.data<Index>();
-    return ForPixels(context, w, w.out, 2 * RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
-      T largest[lanes()];
-      Index best[lanes()];
-      ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA {
-        largest[c] = LowestOf<T>();
-        best[c] = Index{-1};
-      });
-      ForCovered(w, p, [&](int64_t covered) {
-        const T* const x = from + covered * w.channels + channel;
-        ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA {
-          const bool take = (best[c] < 0) | Exceeds(x[c], largest[c]);
-          largest[c] = take ? x[c] : largest[c];
-          best[c] = take ? static_cast<Index>(covered) : best[c];
+    return ForPixels<T>(
+        context, w, w.out, 2 * RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
+          T largest[lanes()];
+          Index best[lanes()];
+          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA {
+            largest[c] = LowestOf<T>();
+            best[c] = Index{-1};
+          });
+          ForCovered(w, p, [&](int64_t covered) {
+            const T* const x = from + covered * w.channels + channel;
+            ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA {
+              const bool take = (best[c] < 0) | Exceeds(x[c], largest[c]);
+              largest[c] = take ? x[c] : largest[c];
+              best[c] = take ? static_cast<Index>(covered) : best[c];
+            });
+          });
+          ForLanes<lanes()>([&](int c)
+                                MR_INLINE_LAMBDA { to[p.number * w.channels + channel + c] = best[c]; });
         });
-      });
-      ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { to[p.number * w.channels + channel + c] = best[c]; });
-    });
   }));
   return maxima;
 }
@@ -239,14 +256,16 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
   static Status Run(KernelContext& context, const VolumeWindows& w, const Tensor& in, const Tensor& grad,
                     Tensor* out) {
     MR_ASSIGN_OR_RETURN(const Tensor maxima, FindMaxima<Index>(context, w, in));
-    return VisitReal(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
-      if constexpr (kSecond) {
+    if constexpr (kSecond) {
+      return VisitReal(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
         Take<T>(context, w, maxima.data<Index>(), grad, out);
         return Status();
-      } else {
+      });
+    } else {
+      return VisitFloats(grad.dtype(), context, [&]<typename T>() {
         return Spread<T>(context, w, maxima.data<Index>(), grad, out);
-      }
-    });
+      });
+    }
   }
 
   template <typename T, typename Index>
@@ -268,7 +287,7 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
                        Tensor* out) {
     const T* const from = grad.data<T>();
     T* const to = out->data<T>();
-    return ForPixels(context, w, w.in, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
+    return ForPixels<T>(context, w, w.in, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
       T sums[lanes()];
       ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] = T(0); });
       ForCovering(w, p, [&](int64_t window, int64_t, int64_t, int64_t) {
@@ -300,21 +319,22 @@ class AvgPool3DKernel final : public VolumePoolKernel {
     MR_ASSIGN_OR_RETURN(const VolumeWindows w, Windows(context.input(0).shape()));
     MR_ASSIGN_OR_RETURN(const Tensor in, ToChannelsLast(context, context.input(0), channels_first_));
     return Produce(context, w.OutShape(), [&](Tensor* out) {
-      return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
+      return VisitFloats(in.dtype(), context, [&]<typename T>() {
         using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
         const T* const from = in.data<T>();
         T* const to = out->data<T>();
-        return ForPixels(context, w, w.out, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
-          Sum sums[lanes()];
-          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] = Sum(0); });
-          ForCovered(w, p, [&](int64_t covered) {
-            const T* const x = from + covered * w.channels + channel;
-            ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] += static_cast<Sum>(x[c]); });
-          });
-          const auto count = static_cast<Sum>(std::max<int64_t>(Covered(w, p.z, p.y, p.x), 1));
-          T* const y = to + p.number * w.channels + channel;
-          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { y[c] = static_cast<T>(sums[c] / count); });
-        });
+        return ForPixels<T>(
+            context, w, w.out, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
+              Sum sums[lanes()];
+              ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] = Sum(0); });
+              ForCovered(w, p, [&](int64_t covered) {
+                const T* const x = from + covered * w.channels + channel;
+                ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] += static_cast<Sum>(x[c]); });
+              });
+              const auto count = static_cast<Sum>(std::max<int64_t>(Covered(w, p.z, p.y, p.x), 1));
+              T* const y = to + p.number * w.channels + channel;
+              ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { y[c] = static_cast<T>(sums[c] / count); });
+            });
       });
     });
   }
@@ -334,21 +354,22 @@ class AvgPool3DGradKernel final : public VolumePoolKernel {
     MR_RETURN_IF_ERROR(CheckShape("grad", context.input(1).shape(), w.OutShape()));
     MR_ASSIGN_OR_RETURN(const Tensor grad, ToChannelsLast(context, context.input(1), channels_first_));
     return Produce(context, w.InShape(), [&](Tensor* out) {
-      return VisitReal(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
+      return VisitFloats(grad.dtype(), context, [&]<typename T>() {
         using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
         const T* const from = grad.data<T>();
         T* const to = out->data<T>();
-        return ForPixels(context, w, w.in, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
-          Sum sums[lanes()];
-          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] = Sum(0); });
-          ForCovering(w, p, [&](int64_t window, int64_t d, int64_t h, int64_t v) {
-            const auto count = static_cast<Sum>(Covered(w, d, h, v));
-            const T* const x = from + window * w.channels + channel;
-            ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] += static_cast<Sum>(x[c]) / count; });
-          });
-          T* const x = to + p.number * w.channels + channel;
-          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { x[c] = static_cast<T>(sums[c]); });
-        });
+        return ForPixels<T>(
+            context, w, w.in, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
+              Sum sums[lanes()];
+              ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] = Sum(0); });
+              ForCovering(w, p, [&](int64_t window, int64_t d, int64_t h, int64_t v) {
+                const auto count = static_cast<Sum>(Covered(w, d, h, v));
+                const T* const x = from + window * w.channels + channel;
+                ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] += static_cast<Sum>(x[c]) / count; });
+              });
+              T* const x = to + p.number * w.channels + channel;
+              ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { x[c] = static_cast<T>(sums[c]); });
+            });
       });
     });
   }
