@@ -203,6 +203,11 @@ def test_wrong_arguments(tmp_path):
         tf.train.Saver(3)
     with pytest.raises(ValueError, match="The same saveable will be restored with two names"):
         tf.train.Saver({"a": v, "b": v})
+    w = tf.get_variable("w", initializer=1.0, use_resource=True)
+    for twice in ([v, v], [v, [w, (v,)]], [w, w]):
+        with pytest.raises(ValueError, match="At least two variables have the same name: [vw]"):
+            tf.train.Saver(twice)
+    tf.train.Saver([v, [w]])
     with pytest.raises(ValueError, match="build cannot be deferred"):
         tf.train.Saver([v], defer_build=True)
     saver = tf.train.Saver()

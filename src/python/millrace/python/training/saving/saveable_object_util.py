@@ -18,6 +18,7 @@ from millrace.python.ops import state_ops
 from millrace.python.ops import variables
 from millrace.python.training.saving import saveable_object
 from millrace.python.training.tracking import base as trackable
+from millrace.python.util import nest
 
 # Ops whose output is a reference to a variable.
 _VARIABLE_OPS = frozenset(["Variable", "VariableV2", "AutoReloadVariable", "VarHandleOp", "ReadVariableOp"])
@@ -260,12 +261,12 @@ def _named_variable(var: Any) -> tuple[str, Any]:
 
 
 def _by_name(op_list: Any) -> list[Any]:
-    """Each variable once, sorted by name, so that the graph does not depend on the order given."""
-    unique = list({id(v): v for v in op_list}.values())
-    for variable in unique:
+    """The variables of nested lists sorted by name, so that the graph does not depend on the order given."""
+    flat = nest.flatten(list(op_list))
+    for variable in flat:
         if not hasattr(variable, "name"):
             raise TypeError("Variable to save is not a Variable: %s" % (variable,))
-    return sorted(unique, key=lambda v: str(v.name))
+    return sorted(flat, key=lambda v: str(v.name))
 
 
 def _add_saveable(saveables: list[Any], seen_ops: Any, saveable: Any) -> None:
