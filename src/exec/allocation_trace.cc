@@ -10,6 +10,7 @@
 
 #include "base/byte_size.h"
 #include "base/strings.h"
+#include "millrace/status.h"
 #include "tensor/allocation_owner.h"
 
 namespace millrace {

@@ -144,7 +144,7 @@ class GrpcListener : public Listener {
       for (int method = 0; method < kNumMethods; ++method) {
         for (int i = 0; i < kAcceptors; ++i) Accept(static_cast<Method>(method), *queue);
       }
-      threads_.emplace_back([this, q = queue.get()] { Loop(*q); });
+      threads_.emplace_back([q = queue.get()] { Loop(*q); });
     }
   }
 

@@ -45,8 +45,8 @@ struct Receiving {
 
 }  // namespace
 
-PartialStep::PartialStep(Border border, int64_t step_id, RefPtr<Rendezvous> rendezvous)
-    : border_(std::move(border)), step_id_(step_id), rendezvous_(std::move(rendezvous)) {}
+PartialStep::PartialStep(Border border, RefPtr<Rendezvous> rendezvous)
+    : border_(std::move(border)), rendezvous_(std::move(rendezvous)) {}
 
 StatusOr<RefPtr<PartialStep>> PartialStep::Start(StepRunner& runner, const CompiledStep& step,
                                                  const StepRunner::Request& wanted, Border border,
@@ -59,7 +59,7 @@ StatusOr<RefPtr<PartialStep>> PartialStep::Start(StepRunner& runner, const Compi
   } else {
     rendezvous = MakeRef<LocalRendezvous>();
   }
-  RefPtr<PartialStep> made = MakeRef<PartialStep>(std::move(border), step_id, std::move(rendezvous));
+  RefPtr<PartialStep> made = MakeRef<PartialStep>(std::move(border), std::move(rendezvous));
   StepRunner::Request request = wanted;
   request.step_id = step_id;
   // Several tasks find it by the id.

@@ -30,7 +30,7 @@ class PartialStep : public RefCounted {
     uint64_t incarnation = 0;
     LocalWorker* worker = nullptr;  // of that device
   };
-  PartialStep(Border border, int64_t step_id, RefPtr<Rendezvous> rendezvous);
+  PartialStep(Border border, RefPtr<Rendezvous> rendezvous);
   // Begins soon, on the threads of request.inter_op_pool. All references outlive the step; `owner` is held
   // until it has ended.
   static StatusOr<RefPtr<PartialStep>> Start(StepRunner& runner, const CompiledStep& step,
@@ -57,7 +57,6 @@ class PartialStep : public RefCounted {
   Status Cause(const Status& status, int64_t timeout_in_ms) MR_EXCLUDES(mu_);
 
   const Border border_;
-  const int64_t step_id_;
   const RefPtr<Rendezvous> rendezvous_;
   CancellationManager cancellation_;
   ResourceManager step_resources_{"the container of a partial run"};

@@ -350,7 +350,7 @@ StatusOr<int64_t> TaskCollectives::NextStep(std::string_view leader, int64_t gra
     last = {next, false};
     own_.insert(next);
     // Others may wait for steps in between, which the leader has had and this task has not.
-    std::erase_if(steps_, [&](const auto& entry) {
+    std::erase_if(steps_, [&](const auto& entry) MR_REQUIRES(mu_) {
       if (!Missed(entry.first)) return false;
       missed.push_back(entry.second);
       return true;

@@ -109,6 +109,12 @@ Output Flatten(const Scope& scope, const Output& x) {
   if (!scope.ok()) return {};
   const Scope own = EnterUniqueVariableScope(scope, "flatten");
   const PartialShape shape = scope.ShapeOf(x);
+  if (shape.rank() == 0) {
+    own.UpdateStatus(errors::InvalidArgument(
+        "Input 0 of layer flatten is incompatible with the layer: : expected min_ndim=1, found ndim=0. "
+        "Full shape received: []"));
+    return {};
+  }
   int64_t size = 1;
   for (int i = 1; i < shape.rank(); ++i) size = size < 0 || shape.dim(i) < 0 ? -1 : size * shape.dim(i);
   if (shape.rank() >= 1 && size >= 0) return ops::Reshape(own, x, {-1, static_cast<int32_t>(size)});

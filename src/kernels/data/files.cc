@@ -331,7 +331,7 @@ StatusOr<RefPtr<const Dataset>> MakeMatchingFiles(const NodeArgs& args) {
     files.insert(files.end(), matching.begin(), matching.end());
   }
   std::ranges::sort(files);
-  files.erase(std::ranges::unique(files).begin(), files.end());
+  files.erase(std::unique(files.begin(), files.end()), files.end());
   return MakeRefDataset<FilesDataset>(args.Kind(), std::move(files), std::make_unique<Names>());
 }
 

@@ -21,7 +21,7 @@ namespace {
 class Distributor {
  public:
   Distributor(std::shared_ptr<SharedIterator> iterator, size_t shards, int64_t limit)
-      : iterator_(std::move(iterator)), limit_(limit), shards_(shards) {}
+      : iterator_(std::move(iterator)), limit_(limit), num_shards_(shards), shards_(shards) {}
   Status GetNext(Context& ctx, size_t shard, Element* out, bool* end) MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (threads_.size() == 0) MR_RETURN_IF_ERROR(threads_.Start([this] { Work(); }));
@@ -45,7 +45,7 @@ class Distributor {
     Status status;
   };
   void Work() MR_EXCLUDES(mu_) {
-    for (size_t shard = 0;; shard = (shard + 1) % shards_.size()) {
+    for (size_t shard = 0;; shard = (shard + 1) % num_shards_) {
       {
         MutexLock lock(mu_);
         while (!threads_.stopping() && static_cast<int64_t>(shards_[shard].size()) >= limit_) {
@@ -72,6 +72,7 @@ class Distributor {
 
   const std::shared_ptr<SharedIterator> iterator_;
   const int64_t limit_;
+  const size_t num_shards_;
   Mutex mu_;
   CondVar changed_;
   std::vector<std::deque<Result>> shards_ MR_GUARDED_BY(mu_);

@@ -7,7 +7,7 @@ namespace {
 
 using Exprs = std::vector<Expr>;
 using Ints = std::vector<int64_t>;
-constexpr DataType kInt32 = DataType::kInt32, kInt64 = DataType::kInt64;
+constexpr DataType kInt32 = DataType::kInt32;
 
 // As float, for ops without doubles: differences are less exact.
 Tensor Floats(const Tensor& t) {

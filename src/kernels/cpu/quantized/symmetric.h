@@ -80,6 +80,9 @@ struct Finish {
     RunLoop([=, add = bias.empty() ? nullptr : bias.data(), by = scale.data(), units = steps_per_unit.data(),
              at_numbers = numbers, no_sign = unsigned_steps, with_sign = signed_steps,
              by_summand = summand_scale, positive = relu]() MR_INLINE_LAMBDA {
+      static_cast<void>(at_numbers), static_cast<void>(no_sign),
+          static_cast<void>(with_sign);  // of other types
+      static_cast<void>(by_summand);
       for (int64_t c = 0; c < channels; ++c) {
         const int32_t sum = add == nullptr ? sums[c] : Plus(sums[c], add[c]);
         if constexpr (std::is_same_v<T, int32_t>) {
