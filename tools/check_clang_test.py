@@ -31,7 +31,7 @@ class CheckClangTest(unittest.TestCase):
                        for f in ("a.cc", "a.cc", "b.cc", "c.c", "gone.cc")]
             (folder / "compile_commands.json").write_text(json.dumps(entries), encoding="utf-8")
             self.assertEqual(list(check_clang.commands(folder, ".", "clang++")), [str(folder / "a.cc"), str(folder / "b.cc")])
-            self.assertEqual(list(check_clang.commands(folder, "b", "clang++")), [str(folder / "b.cc")])
+            self.assertEqual(list(check_clang.commands(folder, r"/b\.cc$", "clang++")), [str(folder / "b.cc")])
 
 
 if __name__ == "__main__":
