@@ -62,23 +62,23 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--clang", default="clang++-14")
     args = parser.parse_args()
-    todo = commands(args.folder, args.only, args.clang)
+    wanted = commands(args.folder, args.only, args.clang)
     bad = 0
 
     def read(path: str) -> Tuple[str, str]:
-        command, folder = todo[path]
+        command, folder = wanted[path]
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         return path, result.stderr if result.returncode != 0 or "warning:" in result.stderr else ""
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for done, (path, text) in enumerate(pool.map(read, todo), 1):
+        for done, (path, text) in enumerate(pool.map(read, wanted), 1):
             if text:
                 bad += 1
                 print(f"{path}:\n{text}", flush=True)
             if sys.stderr.isatty():
-                print(f"\r{done} of {len(todo)}", end="", file=sys.stderr)
-    print(f"check_clang: {len(todo)} files, {bad} with errors or warnings")
-    return 1 if bad or not todo else 0
+                print(f"\r{done} of {len(wanted)}", end="", file=sys.stderr)
+    print(f"check_clang: {len(wanted)} files, {bad} with errors or warnings")
+    return 1 if bad or not wanted else 0
 
 
 if __name__ == "__main__":

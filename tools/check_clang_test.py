@@ -7,7 +7,7 @@ import unittest
 
 import check_clang
 
-COMMAND = ("/work/cmake/ccache.sh /usr/bin/ccache /usr/bin/c++ -DX=1 -I/src -O2 -Winvalid-pch -include /b/cmake_pch.hxx"
+COMMAND = ("/m/cmake/ccache.sh /usr/bin/ccache /usr/bin/c++ -DX=1 -I/src -O2 -Winvalid-pch -include /b/cmake_pch.hxx"
            " -std=c++20 -MD -MT a.o -MF a.o.d -o a.o -c /src/a.cc")
 
 

@@ -19,20 +19,21 @@ bool RegisterAndTry() {
          Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
+// As large as a page of any kernel, and its own memory, so that no allocation can fail.
+constexpr size_t kPage = size_t{1} << 16;
+alignas(kPage) volatile char page[kPage];
+
+}  // namespace
+
 // Taking away the right to a page that was written interrupts every core that runs a thread of the process.
-// For a process that has forbidden itself the system call since it started.
 void FenceByProtection() {
   static Mutex mu;
   MutexLock lock(mu);
-  const size_t size = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  void* page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return;
-  *static_cast<volatile char*>(page) = 1;
-  ::mprotect(page, size, PROT_READ);
-  ::munmap(page, size);
+  void* const start = const_cast<char*>(page);
+  if (::mprotect(start, kPage, PROT_READ | PROT_WRITE) != 0) return;
+  page[0] = 1;
+  ::mprotect(start, kPage, PROT_READ);
 }
-
-}  // namespace
 
 std::atomic<bool> heavy_fences_reach_all_threads{RegisterAndTry()};
 

@@ -25,4 +25,8 @@ inline void LightFence() {
 
 void HeavyFence();
 
+// What HeavyFence uses when the system call is refused later than at the start, as by a filter that the
+// process has set for itself. For it and for tests.
+void FenceByProtection();
+
 }  // namespace millrace

@@ -69,7 +69,8 @@ class Node {
     if (!value.ok()) return value.status().WithContext(StrCat("; node '", name_, "' (op ", op_name(), ")"));
     return value;
   }
-  // Copies the attributes, so not for hot loops. Types are not inferred anew.
+  // Copies the attributes, so not for hot loops. A list of types that only gets longer gives the node more
+  // inputs or outputs; otherwise types are not inferred anew.
   void SetAttr(std::string_view name, AttrValue value);
   void EraseAttr(std::string_view name);
 
