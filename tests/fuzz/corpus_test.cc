@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "tests/fuzz/mutate_graph.h"
 #include "tests/fuzz/mutate_message.h"
 #include "tests/fuzz/service_calls.h"
+#include "tests/optimize/first_seed.h"
 
 namespace millrace {
 namespace {
@@ -35,10 +37,13 @@ std::vector<std::string> Seeds(const std::string& target) {
 
 using Mutate = std::string (*)(std::string_view, std::mt19937&);
 
+// Repetitions (--gtest_repeat) make other mutants than the first; MILLRACE_TEST_SEED says with which they
+// begin.
 void RunAll(const std::string& target, void (*run)(std::string_view), Mutate mutate) {
   const std::vector<std::string> seeds = Seeds(target);
   ASSERT_FALSE(seeds.empty());
-  std::mt19937 rng(1);
+  static std::map<std::string, unsigned> runs;
+  std::mt19937 rng(1 + FirstSeed() + runs[target]++);
   for (const std::string& seed : seeds) {
     run(seed);
     const size_t step = seed.size() / 50 + 1;
