@@ -54,6 +54,19 @@ def test_written_records_are_framed_as_described(tmp_path):
     assert list(tf_record.tf_record_iterator(path)) == RECORDS
 
 
+@pytest.mark.parametrize("value", [5, 2**40, None, [1, 2], object()])
+def test_only_bytes_and_text_are_written(tmp_path, value):
+    with tf_record.TFRecordWriter(str(tmp_path / "records")) as writer:
+        with pytest.raises(TypeError, match="expected bytes, %s found" % type(value).__name__):
+            writer.write(value)
+        writer.write(bytearray(b"a"))
+    assert list(tf_record.tf_record_iterator(str(tmp_path / "records"))) == [b"a"]
+    with file_io.FileIO(str(tmp_path / "text"), "w") as file:
+        with pytest.raises(TypeError, match="Expected binary or unicode string, got "):
+            file.write(value)
+    assert (tmp_path / "text").stat().st_size == 0
+
+
 @pytest.mark.parametrize("kind", ["GZIP", "ZLIB"])
 def test_compressed_records_are_what_zlib_reads(tmp_path, kind):
     path = str(tmp_path / "r")

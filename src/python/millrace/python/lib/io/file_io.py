@@ -15,6 +15,7 @@ from millrace.python.framework import errors
 from millrace.python.lib.io import _match
 from millrace.python.lib.io._paths import local_path as _local_path
 from millrace.python.lib.io._paths import raising as _raising
+from millrace.python.util import compat
 
 # Bytes that a checksum reads at a time.
 _DEFAULT_BLOCK_SIZE = 16 * 1024 * 1024
@@ -73,7 +74,7 @@ class FileIO:
     def write(self, file_content: Any) -> None:
         """Appends str (as UTF-8) or bytes."""
         file = self._prewrite_check()
-        data = file_content.encode("utf-8") if isinstance(file_content, str) else bytes(file_content)
+        data = compat.as_bytes(file_content)
         with _raising(self.__name):
             file.write(data)
 

@@ -213,6 +213,8 @@ class TFRecordWriter:
         """Appends a record of bytes (or of str, as UTF-8)."""
         if self._file is None:
             raise errors.FailedPreconditionError(None, None, "Writer is closed.")
+        if not isinstance(record, (bytes, bytearray, memoryview, str)):
+            raise TypeError("expected bytes, %s found" % type(record).__name__)
         data = record.encode("utf-8") if isinstance(record, str) else bytes(record)
         length = struct.pack("<Q", len(data))
         frame = b"".join(
