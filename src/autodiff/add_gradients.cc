@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autodiff/add_gradients.h"
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_set>
 
 #include "autodiff/backprop.h"
+#include "op/function_attrs.h"
 
 namespace millrace {
 
@@ -33,6 +35,34 @@ std::string UniqueScope(const Graph& graph, const std::string& scope) {
   std::string unique = scope;
   for (int suffix = 1; taken.contains(unique); ++suffix) unique = StrCat(scope, "_", suffix);
   return unique;
+}
+
+// A scope that the caller has chosen, or, where a computation has it already, another name: the arrays of
+// gradients of each have their own.
+std::string UniqueComputation(const Graph& graph, const std::string& scope) {
+  std::unordered_set<std::string> taken;
+  for (const Node* node : graph.OpNodes()) {
+    for (const std::string_view attr : {std::string_view("source"), kGradientScopeAttr}) {
+      const AttrValue* value = node->attrs().Find(attr);
+      const auto* name = value == nullptr ? nullptr : value->As<std::string>();
+      if (name != nullptr) taken.insert(*name);
+    }
+  }
+  std::string unique = scope;
+  for (int suffix = 1; taken.contains(unique); ++suffix) unique = StrCat(scope, "_", suffix);
+  return unique;
+}
+
+// The computation that a name belongs to, as TensorFlow has it: the part of the scope until its last
+// component "gradients…".
+std::string ComputationOf(const std::string& scope) {
+  size_t end = std::string::npos;
+  for (size_t at = 0; at < scope.size();) {
+    const size_t next = std::min(scope.find('/', at), scope.size());
+    if (std::string_view(scope).substr(at).starts_with("gradients")) end = next;
+    at = next + 1;
+  }
+  return scope.substr(0, end);
 }
 
 // Whether a loop was given variables that start from new nodes.
@@ -71,7 +101,8 @@ Status Compute(Graph* graph, const std::vector<Output>& ys, const std::vector<Ou
   for (const Output& stop : options.stop_gradients)
     MR_RETURN_IF_ERROR(CheckOutput(*graph, stop, "stop_gradients"));
   const int first_new = graph->num_node_ids();
-  const std::string unique = UniqueScope(*graph, options.scope);
+  const std::string unique =
+      options.exact_scope ? UniqueComputation(*graph, options.scope) : UniqueScope(*graph, options.scope);
   Backprop backprop(*graph, ys, xs, options, options.exact_scope ? options.scope : unique, unique);
   const Status status = backprop.Run(grad_ys, dense, grads);
   if (status.ok()) return status;
@@ -122,7 +153,7 @@ Status AddNodeGradient(Graph* graph, Node* node, std::string_view name,
   GraphBuilder builder(*graph, *options.shapes);
   if (options.names == GradientNames::kPython) builder.UsePythonNames();
   const GradientContext::Computation computation{
-      .name = options.exact_scope ? UniqueScope(*graph, options.scope) : options.scope,
+      .name = ComputationOf(options.scope),
       .device = options.device.has_value() ? *options.device : node->requested_device(),
       .colocate = options.colocate};
   builder.SetScope(options.scope, computation.device);

@@ -31,7 +31,10 @@ class Derivation {
       xs.push_back({args_[i], 0});
       wanted.push_back(i);
     }
-    MR_RETURN_IF_ERROR(AddGradients(&graph_, ys_, xs, grad_ys_, &of_xs));
+    GradientOptions options;
+    options.scope = types.scope;
+    options.exact_scope = true;
+    MR_RETURN_IF_ERROR(AddGradients(&graph_, ys_, xs, grad_ys_, options, &of_xs));
     for (size_t i = 0; i < wanted.size(); ++i) grads[wanted[i]] = of_xs[i];
     for (size_t i = 0; i < args_.size(); ++i) {
       if (!grads[i].IsSet()) {

@@ -10,6 +10,7 @@
 #include "autodiff/loops.h"
 #include "graph/function_gradient.h"
 #include "graph/function_writer.h"
+#include "op/function_attrs.h"
 #include "op/handle_type_attr.h"
 #include "tensorflow/core/framework/function.pb.h"
 
@@ -46,6 +47,47 @@ StatusOr<NameAttrList> Write(Graph& owner, FunctionParts parts, const tensorflow
 
 thread_local int RunsAgainScope::depth_ = 0;
 
+namespace {
+
+void Connect(Graph* graph, Node* src, int src_output, Node* dst, int dst_input) {
+  if (src_output == Edge::kControlSlot) {
+    graph->AddControlEdge(src, dst);
+  } else {
+    graph->AddEdge(src, src_output, dst, dst_input);
+  }
+}
+
+// Calls by name become calls that can be given further results, under the same names.
+Status RewriteNamedCalls(FunctionBody* body) {
+  Graph& graph = *body->graph;
+  if (graph.functions().empty()) return Status();
+  for (Node* node : graph.OpNodes()) {
+    if (graph.functions().Find(node->op_name()) == nullptr) continue;
+    std::vector<AttrMap::Entry> entries;
+    for (const auto& entry : node->attrs()) {
+      if (!entry.first.starts_with('_')) entries.push_back(entry);
+    }
+    const NameAttrList f{node->op_name(),
+                         std::make_shared<const AttrMap>(AttrMap::FromEntries(std::move(entries)))};
+    AttrMap attrs{{"f", f}, {"Tin", node->props().input_types}, {"Tout", node->props().output_types}};
+    const char* op = node->op_def().is_stateful ? "StatefulPartitionedCall" : "PartitionedCall";
+    const std::string name = node->name(), device = node->requested_device();
+    std::vector<Edge> in, out;
+    for (const Edge* edge : node->in_edges()) {
+      if (edge != nullptr) in.push_back(*edge);
+    }
+    for (const Edge* edge : node->out_edges()) out.push_back(*edge);
+    graph.RemoveNode(node);
+    MR_ASSIGN_OR_RETURN(Node * call, graph.AddNode(name, op, std::move(attrs), device));
+    for (const Edge& edge : in) Connect(&graph, edge.src, edge.src_output, call, edge.dst_input);
+    for (const Edge& edge : out) Connect(&graph, call, edge.src_output, edge.dst, edge.dst_input);
+    std::replace(body->control_rets.begin(), body->control_rets.end(), node, call);
+  }
+  return Status();
+}
+
+}  // namespace
+
 FunctionSplit::FunctionSplit(Graph& owner, NameAttrList f, FunctionBody body)
     : owner_(owner), f_(std::move(f)), body_(std::move(body)), graph_(*body_.graph) {}
 
@@ -57,6 +99,7 @@ StatusOr<std::unique_ptr<FunctionSplit>> FunctionSplit::Make(Graph& owner, const
                                    body.rets.size(), " results, wanted ", request.num_parameters, " and ",
                                    request.num_results);
   }
+  MR_RETURN_IF_ERROR(RewriteNamedCalls(&body));
   std::string key = FunctionKey(f);
   if (active.size() >= kMaxDepth || std::find(active.begin(), active.end(), key) != active.end()) {
     return errors::Unimplemented("Function '", f.name, "' calls itself or is nested too deep for a gradient ",
@@ -120,15 +163,103 @@ Status FunctionSplit::Differentiate(const Request& request) {
       x.node->SetAttr(kHandleTypeAttr, request.target_types[i]);
     xs.push_back(x);
   }
+  const std::string registered = owner_.functions().FindGradient(f_.name);
+  if (!xs.empty() && !registered.empty() && Recomputes(owner_.functions(), registered))
+    return TakeGradient(registered, request);
   first_new_ = graph_.num_node_ids();
   GradientOptions options;
   options.scope = request.scope;
+  options.exact_scope = true;
   MR_RETURN_IF_ERROR(AddGradients(&graph_, ys, xs, arriving_, options, &gradients_));
   for (size_t i = 0; i < xs.size(); ++i) {
     if (gradients_[i].IsSet()) continue;
     MR_ASSIGN_OR_RETURN(gradients_[i], Zeros(xs[i], request.target_types[i]));
   }
   return Status();
+}
+
+// What arrives at result i, or zeros.
+StatusOr<Output> FunctionSplit::Arriving(const Request& request, size_t i) {
+  for (size_t k = 0; k < request.arriving.size(); ++k) {
+    if (static_cast<size_t>(request.arriving[k]) == i) return arriving_[k];
+  }
+  const Output& result = results_[i];
+  const DataType type = BaseType(result.node->output_type(result.index));
+  const bool has_zeros = type != DataType::kString && type != DataType::kResource;
+  MR_ASSIGN_OR_RETURN(Node * node, has_zeros
+                                       ? Add("ZerosLike", {{"T", type}}, {result})
+                                       : Add("FakeParam", {{"dtype", type}, {"shape", PartialShape()}}, {}));
+  return Output{node, 0};
+}
+
+// The gradients are those of a function that computes again what it needs: its nodes of the same names are
+// those of the function.
+Status FunctionSplit::TakeGradient(const std::string& registered, const Request& request) {
+  MR_ASSIGN_OR_RETURN(FunctionBody gradient,
+                      InstantiateFunction(owner_.functions(), owner_.ops(), {registered, f_.attrs}));
+  MR_RETURN_IF_ERROR(RewriteNamedCalls(&gradient));
+  if (gradient.args.size() != parameters_.size() + results_.size() ||
+      gradient.rets.size() != parameters_.size())
+    return errors::InvalidArgument("Function '", registered, "' is no gradient of '", f_.name, "'");
+  MR_RETURN_IF_ERROR(graph_.functions().Merge(gradient.graph->functions()));
+  std::map<const Node*, Output> arguments;
+  for (size_t i = 0; i < gradient.args.size(); ++i) {
+    if (i < parameters_.size()) {
+      arguments[gradient.args[i]] = parameters_[i];
+    } else {
+      MR_ASSIGN_OR_RETURN(arguments[gradient.args[i]], Arriving(request, i - parameters_.size()));
+    }
+  }
+  first_new_ = graph_.num_node_ids();
+  MR_ASSIGN_OR_RETURN(const auto copies, CopyNodes(registered, *gradient.graph, request.scope));
+  const auto mapped = [&](const Edge& edge) {
+    if (const auto it = arguments.find(edge.src); it != arguments.end()) return it->second;
+    return Output{copies.at(edge.src), edge.src_output};
+  };
+  for (const auto& [node, copy] : copies) {
+    for (const Edge* edge : node->in_edges()) {
+      if (edge == nullptr || !edge->src->IsOp()) continue;
+      const bool is_there =
+          copy->id() < first_new_ &&
+          (edge->IsControl() || copy->data_in_edges()[static_cast<size_t>(edge->dst_input)] != nullptr);
+      if (is_there) continue;
+      const Output src = mapped(*edge);
+      Connect(&graph_, src.node, edge->IsControl() ? Edge::kControlSlot : src.index, copy, edge->dst_input);
+    }
+  }
+  for (const int target : request.targets) {
+    MR_ASSIGN_OR_RETURN(const Edge* edge, gradient.rets[static_cast<size_t>(target)]->InputEdge(0));
+    gradients_.push_back(mapped(*edge));
+  }
+  return Status();
+}
+
+// Nodes of another graph, and the nodes here that stand for them.
+StatusOr<std::map<const Node*, Node*>> FunctionSplit::CopyNodes(const std::string& registered,
+                                                                const Graph& from, const std::string& scope) {
+  std::map<const Node*, Node*> copies;
+  const std::string& own = owner_.functions().Find(registered)->attr().at(std::string(kRecomputesAttr)).s();
+  for (const Node* node : from.OpNodes()) {
+    if (node->op_name() == "_Arg" || node->op_name() == "_Retval") continue;
+    Node* known = graph_.FindNode(node->name());
+    if (known != nullptr && known->id() < first_new_ && known->op_name() == node->op_name()) {
+      copies[node] = known;
+      if (known->num_outputs() < node->num_outputs() || known->num_inputs() < node->num_inputs()) {
+        // A gradient in the body has split it.
+        for (const auto& [name, value] : node->attrs()) known->SetAttr(name, value);
+      }
+      if (known->num_outputs() != node->num_outputs() || known->num_inputs() != node->num_inputs())
+        return errors::InvalidArgument("Node '", node->name(), "' differs in '", registered, "'");
+      continue;
+    }
+    AttrMap attrs = node->attrs();
+    const auto source = node->Attr<std::string>("source");
+    if (source.ok() && *source == own && node->op_name().starts_with("TensorArrayGrad"))
+      attrs.Set("source", scope);
+    MR_ASSIGN_OR_RETURN(copies[node], graph_.AddNode(graph_.NewName(node->name()), node->op_name(),
+                                                     std::move(attrs), node->requested_device()));
+  }
+  return copies;
 }
 
 // A loop that the gradients consist of belongs together, also what of it counts iterations only.

@@ -61,6 +61,10 @@ class FunctionSplit {
  private:
   FunctionSplit(Graph& owner, NameAttrList f, FunctionBody body);
   Status Differentiate(const Request& request);
+  Status TakeGradient(const std::string& registered, const Request& request);
+  StatusOr<Output> Arriving(const Request& request, size_t i);
+  StatusOr<std::map<const Node*, Node*>> CopyNodes(const std::string& registered, const Graph& from,
+                                                   const std::string& scope);
   Status MarkBehindGradients();
   Status Collect(bool only_constant_parameters);
   bool IsPure(const Node& node) const;

@@ -5,12 +5,30 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/function_gradient.h"
 #include "graph/function_library.h"
 #include "graph/graph.h"
+#include "op/attr_value.h"
 #include "op/op_registry.h"
 
 namespace millrace {
 namespace {
+
+// Before the name of a function: an entry that makes its gradient when it is first needed.
+constexpr std::string_view kMadeGradient = "SymbolicGradient:";
+
+// What the attributes of a node name, or the node itself.
+std::vector<NameAttrList> FunctionsOf(const Node& node) {
+  std::vector<NameAttrList> functions;
+  if (node.graph().functions().Find(node.op_name()) != nullptr)
+    functions.push_back({node.op_name(), nullptr});
+  for (const auto& [name, value] : node.attrs()) {
+    if (const auto* f = value.As<NameAttrList>(); f != nullptr) functions.push_back(*f);
+    if (const auto* list = value.As<std::vector<NameAttrList>>(); list != nullptr)
+      functions.insert(functions.end(), list->begin(), list->end());
+  }
+  return functions;
+}
 
 using PlainFunction = Status (*)(GradientContext&);
 
@@ -68,7 +86,16 @@ StatusOr<const GradientRegistry::Entry*> GradientRegistry::LookUpFor(const Node&
     MR_ASSIGN_OR_RETURN(const std::string name, node.Attr<std::string>("_gradient_op_type"));
     return LookUp(name);
   }
-  if (const Entry* entry = Find(node.op_name()); entry != nullptr) return entry;
+  const Entry* const entry = Find(node.op_name());
+  if (node.graph().functions().empty() && entry != nullptr) return entry;
+  const bool by_name = node.graph().functions().Find(node.op_name()) != nullptr;
+  if (by_name && entry != nullptr) return entry;
+  for (const NameAttrList& f : FunctionsOf(node)) {
+    const NameAttrList of = RegisteredFunction(node.graph().functions(), f);
+    if (!node.graph().functions().FindGradient(of.name).empty()) continue;
+    if (const Entry* made = Find(StrCat(kMadeGradient, of.name)); made != nullptr) return made;
+  }
+  if (entry != nullptr) return entry;
   if (node.graph().functions().Find(node.op_name()) != nullptr) return LookUp("PartitionedCall");
   return LookUp(node.op_name());
 }

@@ -127,6 +127,7 @@ Status ClientGradient::CallFor(TF_Graph& graph, GradientContext& c) const {
     grads.push_back(ToClient(missing ? GradientValue(c.grad_or_zeros(i).output()) : c.grad_value(i)));
   }
   MR_RETURN_IF_ERROR(c.status());
+  const int inputs = c.num_inputs();  // the function may give the node more
   std::vector<unsigned char> wanted;
   for (int i = 0; i < c.num_inputs(); ++i) wanted.push_back(c.wants(i) ? 1 : 0);
   const std::string scope = c.builder().scope();
@@ -138,7 +139,7 @@ Status ClientGradient::CallFor(TF_Graph& graph, GradientContext& c) const {
                                 .device = c.computation().device.c_str(),
                                 .colocate = c.computation().colocate ? 1 : 0,
                                 .num_outputs = c.num_outputs(),
-                                .num_inputs = c.num_inputs(),
+                                .num_inputs = inputs,
                                 .output_gradients = grads.data(),
                                 .wanted = wanted.data(),
                                 .input_gradients = results.data()};
@@ -146,7 +147,7 @@ Status ClientGradient::CallFor(TF_Graph& graph, GradientContext& c) const {
   const Status called = CallUnlocked(graph, &call);
   c.builder().AdoptFrom(first);
   MR_RETURN_IF_ERROR(called);
-  for (int i = 0; i < c.num_inputs(); ++i) {
+  for (int i = 0; i < inputs; ++i) {
     MR_ASSIGN_OR_RETURN(const GradientValue value,
                         FromClient(c.builder().graph(), results[static_cast<size_t>(i)]));
     c.SetInputGrad(i, value);

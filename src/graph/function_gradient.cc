@@ -7,6 +7,7 @@
 
 #include "graph/function_names.h"
 #include "graph/lower_functional.h"
+#include "op/function_attrs.h"
 #include "tensorflow/core/framework/function.pb.h"
 
 namespace millrace {
@@ -31,6 +32,9 @@ StatusOr<GradientTypes> GradientTypesOf(const NameAttrList& f, size_t parameters
     MR_ASSIGN_OR_RETURN(const std::vector<DataType> in, f.attrs->Get<std::vector<DataType>>("Tin"));
     if (in.size() == parameters + results)
       types.results.assign(in.begin() + static_cast<std::ptrdiff_t>(parameters), in.end());
+  }
+  if (f.attrs->Find(kGradientScopeAttr) != nullptr) {
+    MR_ASSIGN_OR_RETURN(types.scope, f.attrs->Get<std::string>(kGradientScopeAttr));
   }
   return types;
 }
@@ -79,6 +83,8 @@ StatusOr<FunctionBody> GradientOfLoop(const FunctionLibrary& library, const OpRe
                       GradientTypesOf(gradient, variables.size(), variables.size()));
   const std::vector<DataType>& grads = types.parameters.empty() ? variables : types.parameters;
   attrs.Set("Tgrad", grads);
+  if (const AttrValue* scope = gradient.attrs->Find(kGradientScopeAttr); scope != nullptr)
+    attrs.Set(kGradientScopeAttr, *scope);
   MR_ASSIGN_OR_RETURN(
       FunctionBody body,
       BodyOfOp(library, ops, {"_WhileGrad", std::make_shared<const AttrMap>(std::move(attrs))}));
@@ -103,15 +109,39 @@ Status LowerLoop(Graph* graph) {
   return Status();
 }
 
+const NameAttrList* FunctionOf(const NameAttrList& gradient) {
+  const AttrValue* attr = gradient.attrs == nullptr ? nullptr : gradient.attrs->Find("f");
+  return attr == nullptr ? nullptr : attr->As<NameAttrList>();
+}
+
+// Arrays of gradients are named by the computation that asks.
+StatusOr<FunctionBody> InstantiateRecomputing(const FunctionLibrary& library, const OpRegistry& ops,
+                                              const NameAttrList& f, const std::string& scope) {
+  MR_ASSIGN_OR_RETURN(FunctionBody body, InstantiateFunction(library, ops, f));
+  const std::string& own = library.Find(f.name)->attr().at(std::string(kRecomputesAttr)).s();
+  for (Node* node : body.graph->OpNodes()) {
+    const auto source = node->Attr<std::string>("source");
+    if (source.ok() && *source == own && node->op_name().starts_with("TensorArrayGrad"))
+      node->SetAttr("source", scope);
+  }
+  MR_RETURN_IF_ERROR(CheckRunsTwice(*body.graph));
+  return body;
+}
+
 StatusOr<FunctionBody> Gradient(const FunctionLibrary& library, const OpRegistry& ops, const NameAttrList& f,
                                 int order) {
-  const AttrValue* attr = f.attrs == nullptr ? nullptr : f.attrs->Find("f");
-  const auto* of = attr == nullptr ? nullptr : attr->As<NameAttrList>();
-  if (of == nullptr) return errors::InvalidArgument("SymbolicGradient is missing attr: f");
+  const NameAttrList* const asked = FunctionOf(f);
+  if (asked == nullptr) return errors::InvalidArgument("SymbolicGradient is missing attr: f");
+  const NameAttrList resolved = RegisteredFunction(library, *asked);
+  const NameAttrList* const of = &resolved;
   if (order >= kMaxOrder) {
     return errors::Unimplemented("Gradients of functions beyond order ", kMaxOrder);
   }
   const std::string registered = library.FindGradient(of->name);
+  if (!registered.empty() && Recomputes(library, registered)) {
+    MR_ASSIGN_OR_RETURN(const GradientTypes types, GradientTypesOf(f, 0, 0));
+    return InstantiateRecomputing(library, ops, {registered, of->attrs}, types.scope);
+  }
   if (!registered.empty()) return Instantiate(library, ops, {registered, of->attrs}, order + 1);
   const bool of_loop = IsLoop(library, *of);
   if (of_loop && order == 0) return GradientOfLoop(library, ops, *of, f);
@@ -137,6 +167,14 @@ StatusOr<FunctionBody> Instantiate(const FunctionLibrary& library, const OpRegis
 // Whether an op without functions may be executed twice. Random numbers would differ the second time;
 // creating or reading a variable may be repeated.
 bool RunsTwice(const OpRegistration& op) {
+  // A read takes what it reads away, and gradients are added up.
+  constexpr std::string_view kArray = "TensorArray";
+  if (op.def.name.starts_with(kArray)) {
+    const std::string_view what = std::string_view(op.def.name).substr(kArray.size());
+    for (const char* changes : {"Read", "Gather", "Concat", "Pack", "Grad"}) {
+      if (what.starts_with(changes)) return false;
+    }
+  }
   if (op.def.name == "_Arg" || op.def.name == "_Retval" || op.traits.is_variable || op.traits.only_checks)
     return true;
   return !op.traits.has_side_effects && !(op.def.is_stateful && op.traits.generator);
@@ -198,6 +236,20 @@ Status CheckRunsTwice(const Graph& graph) {
     }
   }
   return Status();
+}
+
+bool Recomputes(const FunctionLibrary& library, std::string_view function) {
+  const tensorflow::FunctionDef* def = library.Find(function);
+  return def != nullptr && def->attr().contains(std::string(kRecomputesAttr));
+}
+
+NameAttrList RegisteredFunction(const FunctionLibrary& library, const NameAttrList& f) {
+  if (f.name != "SymbolicGradient" || library.Find(f.name) != nullptr) return f;
+  const NameAttrList* inner = FunctionOf(f);
+  if (inner == nullptr) return f;
+  const NameAttrList of = RegisteredFunction(library, *inner);
+  const std::string registered = library.FindGradient(of.name);
+  return registered.empty() || !Recomputes(library, registered) ? f : NameAttrList{registered, of.attrs};
 }
 
 // Release and acquire: what the function refers to was made before.

@@ -7,6 +7,7 @@
 #include "base/logging.h"
 #include "base/strings.h"
 #include "graph/function_library.h"
+#include "op/function_attrs.h"
 
 namespace millrace {
 namespace {
@@ -53,9 +54,10 @@ bool IsLonger(const std::vector<DataType>& types, const std::vector<DataType>& o
 }
 
 // A list of types that got longer gives the node more inputs or outputs, after those that it has.
-void AppendTypes(NodeProps* props) {
+void AppendTypes(const FunctionLibrary& functions, NodeProps* props) {
   auto made = NodeProps::Make(*props->op, props->attrs);
   if (!made.ok()) return;
+  if (functions.Find(props->op->def.name) != nullptr) made = WithKeptTypes(*std::move(made));
   const NodeProps& longer = **made;
   if (!IsLonger(longer.input_types, props->input_types) ||
       !IsLonger(longer.output_types, props->output_types))
@@ -70,7 +72,7 @@ void Node::SetAttr(std::string_view name, AttrValue value) {
   auto props = std::make_shared<NodeProps>(*props_);
   const bool is_list = value.As<std::vector<DataType>>() != nullptr;
   props->attrs.Set(name, std::move(value));
-  if (is_list) AppendTypes(props.get());
+  if (is_list) AppendTypes(graph_->functions(), props.get());
   // Control edges follow the new slots.
   const auto more = static_cast<int>(props->input_types.size() - props_->input_types.size());
   if (more > 0) {
@@ -150,7 +152,7 @@ StatusOr<Node*> Graph::AddNode(std::string_view name, std::string_view op, AttrM
     MR_ASSIGN_OR_RETURN(const OpRegistration* registration, LookUpOp(op));
     auto props = NodeProps::Make(*registration, attrs);
     if (!props.ok()) return props.status().WithContext(StrCat("; node '", name, "' (op ", op, ")"));
-    last_props_ = *std::move(props);
+    last_props_ = functions_->Find(op) == nullptr ? *std::move(props) : WithKeptTypes(*std::move(props));
     last_attrs_ = std::move(attrs);
   }
   Node* node = AddNodeWithProps(name, last_props_);

@@ -16,6 +16,7 @@
 #include "graph/shape_refiner.h"
 #include "graph/upgrade.h"
 #include "op/attr_codec.h"
+#include "op/function_attrs.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace {
@@ -210,7 +211,8 @@ StatusOr<std::shared_ptr<const NodeProps>> Importer::MakeProps(const NodeDef& de
   auto props = NodeProps::Make(*entry->op, std::move(known));
   if (!props.ok()) return WithNodeName(props.status(), op, def.name());
   entry->attrs = *std::move(attrs);
-  entry->props = *std::move(props);
+  entry->props =
+      graph_->functions().Find(op.name) == nullptr ? *std::move(props) : WithKeptTypes(*std::move(props));
   return entry->props;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "op/body_props.h"
+#include "op/function_attrs.h"
 
 namespace millrace {
 
@@ -27,6 +28,15 @@ StatusOr<std::shared_ptr<const NodeProps>> MakePropsInBody(const OpRegistration&
   props->input_types.shrink_to_fit();
   props->output_types.shrink_to_fit();
   return std::shared_ptr<const NodeProps>(std::move(props));
+}
+
+std::shared_ptr<const NodeProps> WithKeptTypes(std::shared_ptr<const NodeProps> props) {
+  const AttrValue* value = props->attrs.Find(kKeptTypesAttr);
+  const auto* types = value == nullptr ? nullptr : value->As<std::vector<DataType>>();
+  if (types == nullptr || types->empty()) return props;
+  auto longer = std::make_shared<NodeProps>(*props);
+  longer->output_types.insert(longer->output_types.end(), types->begin(), types->end());
+  return longer;
 }
 
 bool HasPlaceholders(const NodeProps& props) {

@@ -13,6 +13,7 @@
 #include "graph/node_def_text.h"
 #include "graph/shape_refiner.h"
 #include "op/body_props.h"
+#include "op/function_attrs.h"
 #include "session/callable_devices.h"
 #include "session/feed_check.h"
 #include "session/session_factory.h"
@@ -246,6 +247,7 @@ Status DirectSession::AddNodesOf(const Graph& graph) {
       // The signature of a function lives as long as the library that it is taken from.
       MR_ASSIGN_OR_RETURN(const OpRegistration* op, graph_->LookUpOp(node->op_name()));
       MR_ASSIGN_OR_RETURN(props, NodeProps::Make(*op, node->attrs()));
+      props = WithKeptTypes(std::move(props));
     }
     Node* copy = graph_->AddNodeWithProps(node->name(), std::move(props));
     copy->set_requested_device(node->requested_device());

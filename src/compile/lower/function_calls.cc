@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/function_library.h"
+#include "op/function_attrs.h"
 
 namespace millrace {
 namespace {
@@ -19,6 +20,9 @@ bool IsNamedCall(const Node& node) {
 
 // The attributes of the function, without those that are about the node.
 NameAttrList NamedCallee(const Node& node) {
+  if (const AttrValue* forward = node.attrs().Find(kForwardAttr); forward != nullptr) {
+    if (const auto* f = forward->As<NameAttrList>(); f != nullptr) return *f;
+  }
   std::vector<AttrMap::Entry> entries;
   for (const auto& entry : node.attrs()) {
     if (!entry.first.starts_with('_')) entries.push_back(entry);
@@ -38,6 +42,8 @@ std::optional<NameAttrList> CalleeOf(const Node& node) {
   if (callee == nullptr) return std::nullopt;
   if (!gradient) return *callee;
   AttrMap attrs{{"f", *callee}, {"Tin", node.props().input_types}, {"Tout", node.props().output_types}};
+  if (const AttrValue* scope = node.attrs().Find(kGradientScopeAttr); scope != nullptr)
+    attrs.Set(kGradientScopeAttr, *scope);
   return NameAttrList{"SymbolicGradient", std::make_shared<const AttrMap>(std::move(attrs))};
 }
 
@@ -79,7 +85,7 @@ Status RewriteNamedCalls(Graph* graph) {
     AttrMap attrs{
         {"f", NamedCallee(*node)}, {"Tin", node->props().input_types}, {"Tout", node->props().output_types}};
     for (const auto& [name, value] : node->attrs()) {
-      if (name.starts_with('_')) attrs.Set(name, value);
+      if (name.starts_with('_') && name != kForwardAttr && name != kKeptTypesAttr) attrs.Set(name, value);
     }
     const bool stateful = node->op_def().is_stateful;
     MR_RETURN_IF_ERROR(

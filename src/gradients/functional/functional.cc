@@ -7,21 +7,41 @@
 #include <vector>
 
 #include "gradients/functional/operands.h"
+#include "graph/function_gradient.h"
+#include "op/function_attrs.h"
 
 namespace millrace {
 namespace gradients {
 
-std::vector<DataType> GradientTypes(GradientContext& c, int first) {
+namespace {
+
+// Whether a handle is known to be that of an array, whose gradient goes by its flow.
+bool IsArray(Output handle) {
+  while (handle.IsSet()) {
+    const std::string& op = handle.node->op_name();
+    if (op.starts_with("TensorArray")) return true;
+    const bool is_loop = op == "While" || op == "StatelessWhile";
+    if (!is_loop && op != "Identity") return false;
+    const auto edge = handle.node->InputEdge(is_loop ? handle.index : 0);
+    if (!edge.ok()) return false;
+    handle = {(*edge)->src, (*edge)->src_output};
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<DataType> TypesOfGradients(GradientContext& c, int first) {
   std::vector<DataType> types;
   for (int i = first; i < c.num_inputs(); ++i) {
     DataType type = BaseType(c.node().input_type(i));
-    if (type == DataType::kResource) {
+    if (type == DataType::kResource && c.wants(i) && !IsArray(c.input(i).output())) {
       const Output in = c.input(i).output();
       PartialShape shape;
       DataType held = DataType::kInvalid;
       if (in.IsSet() && c.builder().shapes().OutputHandle(*in.node, in.index, &shape, &held)) {
         type = held;
-      } else if (c.wants(i)) {
+      } else {
         c.builder().Fail(errors::Unimplemented("The type of what the resource behind input ", i,
                                                " holds is not known, so it can't be differentiated"));
       }
@@ -31,10 +51,16 @@ std::vector<DataType> GradientTypes(GradientContext& c, int first) {
   return types;
 }
 
-NameAttrList GradientOf(const NameAttrList& f, const std::vector<DataType>& from,
+AttrMap GradientAttrs(const GradientContext& c, const NameAttrList& f, const std::vector<DataType>& from,
+                      const std::vector<DataType>& to) {
+  AttrMap attrs{{"f", f}, {"Tin", from}, {"Tout", to}};
+  if (c.scope() != GradientTypes().scope) attrs.Set(kGradientScopeAttr, c.scope());
+  return attrs;
+}
+
+NameAttrList GradientOf(const GradientContext& c, const NameAttrList& f, const std::vector<DataType>& from,
                         const std::vector<DataType>& to) {
-  return {"SymbolicGradient",
-          std::make_shared<const AttrMap>(AttrMap{{"f", f}, {"Tin", from}, {"Tout", to}})};
+  return {"SymbolicGradient", std::make_shared<const AttrMap>(GradientAttrs(c, f, from, to))};
 }
 
 namespace {
@@ -81,7 +107,7 @@ std::vector<DataType> ParametersAndGradientTypes(const GradientContext& c, int f
 bool AnyMustSplit(const GradientContext& c, const SplitCall& call, const std::vector<DataType>& types) {
   std::vector<NameAttrList> gradients;
   for (const NameAttrList& f : call.functions)
-    gradients.push_back(GradientOf(f, ParametersAndGradientTypes(c, call.first), types));
+    gradients.push_back(GradientOf(c, f, ParametersAndGradientTypes(c, call.first), types));
   return MustSplit(c, call.functions, gradients);
 }
 
@@ -93,18 +119,21 @@ void TakeResults(GradientContext& c, Node* node, int first) {
 
 Status CallGradient(GradientContext& c, const NameAttrList& f) {
   const Operands operands = ParametersAndGradients(c, 0);
-  AttrMap attrs{{"f", f}, {"Tin", operands.types}, {"Tout", GradientTypes(c, 0)}};
+  AttrMap attrs = GradientAttrs(c, f, operands.types, TypesOfGradients(c, 0));
   if (!c.status().ok()) return c.status();
   TakeResults(c, c.builder().Add("SymbolicGradient", {InputArg{operands.tensors, true}}, std::move(attrs)),
               0);
   return c.status();
 }
 
-// The op of a node with its attributes, as a function.
+// The op of a node with its attributes, as a function. A call by name may call another function.
 NameAttrList OpAsFunction(const Node& node) {
+  if (const AttrValue* forward = node.attrs().Find(kForwardAttr); forward != nullptr) {
+    if (const auto* f = forward->As<NameAttrList>(); f != nullptr) return *f;
+  }
   std::vector<AttrMap::Entry> entries;
   for (const auto& entry : node.attrs()) {
-    if (!entry.first.starts_with('_')) entries.push_back(entry);
+    if (!entry.first.starts_with('_') || entry.first == kGradientScopeAttr) entries.push_back(entry);
   }
   return {node.op_name(), std::make_shared<const AttrMap>(AttrMap::FromEntries(std::move(entries)))};
 }
@@ -113,20 +142,20 @@ NameAttrList OpAsFunction(const Node& node) {
 Status CalleeGrad(GradientContext& c) {
   const std::string& op = c.node().op_name();
   const bool names_function = op == "PartitionedCall" || op == "StatefulPartitionedCall";
-  if (!names_function) return CallGradient(c, OpAsFunction(c.node()));
-  const auto f = c.Attr<NameAttrList>("f");
-  const std::vector<DataType> types = GradientTypes(c, 0);
+  const auto f = names_function ? c.Attr<NameAttrList>("f") : OpAsFunction(c.node());
+  const std::vector<DataType> types = TypesOfGradients(c, 0);
   if (!c.status().ok()) return c.status();
-  if (MustSplit(c, {f}, {GradientOf(f, ParametersAndGradientTypes(c, 0), types)}))
-    return SplitCallGradient(c, {.first = 0, .attrs = {"f"}, .functions = {f}});
+  const char* attr = names_function ? "f" : kForwardAttr.data();
+  if (MustSplit(c, {f}, {GradientOf(c, f, ParametersAndGradientTypes(c, 0), types)}))
+    return SplitCallGradient(c, {.first = 0, .attrs = {attr}, .functions = {f}});
   return CallGradient(c, f);
 }
 
 Status LoopGrad(GradientContext& c) {
   const NameAttrList loop = OpAsFunction(c.node());
-  const std::vector<DataType> types = GradientTypes(c, 0);
+  const std::vector<DataType> types = TypesOfGradients(c, 0);
   if (!c.status().ok()) return c.status();
-  if (MustSplit(c, {loop}, {GradientOf(loop, ParametersAndGradientTypes(c, 0), types)}))
+  if (MustSplit(c, {loop}, {GradientOf(c, loop, ParametersAndGradientTypes(c, 0), types)}))
     return SplitLoopGradient(c);
   return CallGradient(c, loop);
 }
@@ -149,7 +178,7 @@ Status BranchGradient(GradientContext& c, const char* selector, const Operands& 
 }
 
 Status IfGrad(GradientContext& c) {
-  const std::vector<DataType> types = GradientTypes(c, 1);
+  const std::vector<DataType> types = TypesOfGradients(c, 1);
   SplitCall split{.first = 1, .attrs = {"then_branch", "else_branch"}, .functions = {}};
   for (const char* branch : split.attrs) split.functions.push_back(c.Attr<NameAttrList>(branch));
   if (!c.status().ok()) return c.status();
@@ -157,12 +186,12 @@ Status IfGrad(GradientContext& c) {
   const Operands operands = ParametersAndGradients(c, 1);
   AttrMap attrs;
   for (const char* branch : split.attrs)
-    attrs.Set(branch, GradientOf(c.Attr<NameAttrList>(branch), operands.types, types));
+    attrs.Set(branch, GradientOf(c, c.Attr<NameAttrList>(branch), operands.types, types));
   return BranchGradient(c, "cond", operands, types, std::move(attrs));
 }
 
 Status CaseGrad(GradientContext& c) {
-  const std::vector<DataType> types = GradientTypes(c, 1);
+  const std::vector<DataType> types = TypesOfGradients(c, 1);
   const SplitCall split{
       .first = 1, .attrs = {"branches"}, .functions = c.Attr<std::vector<NameAttrList>>("branches")};
   if (!c.status().ok()) return c.status();
@@ -170,7 +199,7 @@ Status CaseGrad(GradientContext& c) {
   const Operands operands = ParametersAndGradients(c, 1);
   std::vector<NameAttrList> branches;
   for (const NameAttrList& f : c.Attr<std::vector<NameAttrList>>("branches"))
-    branches.push_back(GradientOf(f, operands.types, types));
+    branches.push_back(GradientOf(c, f, operands.types, types));
   return BranchGradient(c, "branch_index", operands, types, {{"branches", std::move(branches)}});
 }
 

@@ -11,10 +11,10 @@ namespace millrace::gradients {
 
 // Types of the gradients of the inputs from `first` on. The gradient of a resource is that of its value,
 // whose type must be known where it is wanted.
-std::vector<DataType> GradientTypes(GradientContext& c, int first);
+std::vector<DataType> TypesOfGradients(GradientContext& c, int first);
 
-// f's gradient, as a function.
-NameAttrList GradientOf(const NameAttrList& f, const std::vector<DataType>& from,
+// f's gradient in the computation, as a function.
+NameAttrList GradientOf(const GradientContext& c, const NameAttrList& f, const std::vector<DataType>& from,
                         const std::vector<DataType>& to);
 
 // Whether a gradient that runs one of `functions` again is refused, as that has effects or is random.

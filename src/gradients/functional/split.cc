@@ -10,6 +10,7 @@
 #include "gradients/functional/operands.h"
 #include "graph/function_gradient.h"
 #include "graph/function_library.h"
+#include "op/function_attrs.h"
 #include "tensorflow/core/framework/function.pb.h"
 
 namespace millrace::gradients {
@@ -136,7 +137,7 @@ class LoopSplit {
       : c_(c), node_(c.mutable_node()), graph_(node_.graph()), count_(c.num_inputs()) {}
 
   Status Run() {
-    types_ = GradientTypes(c_, 0);
+    types_ = TypesOfGradients(c_, 0);
     MR_RETURN_IF_ERROR(c_.status());
     const NameAttrList body = c_.Attr<NameAttrList>("body");
     MR_ASSIGN_OR_RETURN(std::vector<bool> constant, ConstantVariables(body));
@@ -340,7 +341,7 @@ bool MustSplit(const GradientContext& c, const std::vector<NameAttrList>& functi
 
 Status SplitCallGradient(GradientContext& c, const SplitCall& call) {
   Node& node = c.mutable_node();
-  const std::vector<DataType> types = GradientTypes(c, call.first);
+  const std::vector<DataType> types = TypesOfGradients(c, call.first);
   std::vector<Output> grads, inputs;
   const Request request = RequestOf(c, call.first, types, &grads);
   if (!c.status().ok()) return c.status();
@@ -360,19 +361,22 @@ Status SplitCallGradient(GradientContext& c, const SplitCall& call) {
   }
   const int outputs = node.num_outputs();
   for (const auto& [name, value] : FunctionAttrs(call, std::move(forward))) node.SetAttr(name, value);
-  Lengthen(&node, "Tout", kept);
+  const bool by_name = call.attrs[0] == kForwardAttr;
+  Lengthen(&node, by_name ? kKeptTypesAttr.data() : "Tout", kept);
   MR_RETURN_IF_ERROR(InferAgain(c, outputs));
   for (int i = call.first; i < c.num_inputs(); ++i) inputs.push_back(c.input(i).output());
   for (int i = outputs; i < node.num_outputs(); ++i) inputs.push_back({&node, i});
   Append(&inputs, grads);
-  AttrMap attrs = FunctionAttrs(call, std::move(backward));
+  AttrMap attrs = by_name ? AttrMap{{"f", backward[0]}} : FunctionAttrs(call, std::move(backward));
   attrs.Set("Tin", TypesOf(inputs));
   attrs.Set("Tout", request.target_types);
   std::vector<InputArg> args;
   if (call.first > 0) args.push_back(InputArg{{c.input(0).output()}, false});
   if (node.op_name() == "If" || node.op_name() == "StatelessIf") attrs.Set("Tcond", c.input(0).dtype());
   args.push_back(InputArg{std::move(inputs), true});
-  Node* gradient = c.builder().Add(node.op_name(), std::move(args), std::move(attrs));
+  const char* call_op = node.op_def().is_stateful ? "StatefulPartitionedCall" : "PartitionedCall";
+  Node* gradient =
+      c.builder().Add(by_name ? call_op : node.op_name().c_str(), std::move(args), std::move(attrs));
   for (size_t i = 0; gradient != nullptr && i < request.targets.size(); ++i)
     c.SetInputGrad(call.first + request.targets[i], Expr(c.builder(), {gradient, static_cast<int>(i)}));
   return c.status();

@@ -408,3 +408,104 @@ def test_an_array_that_a_loop_writes_in_the_second_computation_of_gradients():
     got, got_other = run(g, other)
     np.testing.assert_allclose(got, np.full(4, 14.0), rtol=1e-6)
     np.testing.assert_allclose(got_other, 2 * X)
+
+
+def powers(x, clear_after_read=True):
+    """x + x**2 + x**3 + x**4, by an array that a functional loop writes."""
+    array = tf.TensorArray(tf.float64, 4, clear_after_read=clear_after_read)
+    body = lambda i, a, y: (i + 1, a.write(i, y), y * x)
+    return while_v2.while_loop(lambda i, a, y: i < 4, body, [0, array, x])[1].stack()
+
+
+@pytest.mark.parametrize("clear_after_read", [True, False])
+def test_elements_that_a_loop_writes_have_several_gradients_of_second_order(clear_after_read):
+    x = tf.constant(2.0, tf.float64)
+    z = tf.reduce_sum(powers(x, clear_after_read))
+    (first,) = tf.gradients(z, [x])
+    (second,) = tf.gradients(z, [x], grad_ys=[tf.constant(2.0, tf.float64)])
+    (third,) = tf.gradients(z * z, [x])
+    more = [tf.gradients(g, [x])[0] for g in (first, second)]
+    # 1 + 2x + 3x**2 + 4x**3, and 2 + 6x + 12x**2
+    np.testing.assert_allclose(run(z, first, second, third, *more), [30, 49, 98, 2 * 30 * 49, 62, 124])
+
+
+def test_elements_that_a_loop_reads_have_several_gradients_of_second_order():
+    x = tf.constant([1.0, 2.0, 3.0], tf.float64)
+    array = tf.TensorArray(tf.float64, 3, clear_after_read=False).unstack(x * x)
+    total = while_v2.while_loop(
+        lambda i, t: i < 3, lambda i, t: (i + 1, t + array.read(i) ** 2), [0, tf.constant(0.0, tf.float64)]
+    )[1]
+    (first,) = tf.gradients(total, [x])
+    (second,) = tf.gradients(total, [x])
+    (h,) = tf.gradients(second, [x])
+    values = np.array([1.0, 2.0, 3.0])
+    got = run(total, first, second, h)
+    for one, wanted in zip(got, ((values**4).sum(), 4 * values**3, 4 * values**3, 12 * values**2)):
+        np.testing.assert_allclose(one, wanted)
+
+
+def random_function():
+    @function.Defun(tf.float64)
+    def f(x):
+        mask = tf.random.uniform([4], dtype=tf.float64)
+        return tf.sin(x) * mask, mask
+
+    return f
+
+
+def test_gradients_of_a_function_that_is_called_by_name_are_of_the_numbers_that_it_drew():
+    f = random_function()
+    x = tf.constant(X)
+    y, mask = f(x)
+    with tf.compat.v1.Session() as sess:
+        before, m = sess.run([y, mask])
+        np.testing.assert_allclose(before, np.sin(X) * m)
+        (g,) = tf.gradients(y, [x])
+        (h,) = tf.gradients(g, [x])
+        (other,) = tf.gradients(y * y, [x])
+        got = sess.run([y, g, h, other, mask])
+    m = got.pop()
+    for one, wanted in zip(got, (np.sin(X), np.cos(X), -np.sin(X), np.sin(2 * X) * m)):
+        np.testing.assert_allclose(one, wanted * m)
+    assert y.op.type == f.name and len(y.op.outputs) > 2
+
+
+def test_gradients_of_a_function_that_calls_another_by_name_which_is_random():
+    f = random_function()
+
+    @function.Defun(tf.float64)
+    def squared(x):
+        y, mask = f(x)
+        return y * y, mask
+
+    x = tf.constant(X)
+    y, mask = squared(x)
+    (g,) = tf.gradients(y, [x])
+    (h,) = tf.gradients(g, [x])
+    names = [t.name for t in (y, g, h, mask)]
+    value, grad, second, m = run(y, g, h, mask)
+    for one, wanted in ((value, np.sin(X) ** 2), (grad, np.sin(2 * X)), (second, 2 * np.cos(2 * X))):
+        np.testing.assert_allclose(one, wanted * m * m)
+    graph_def = tf.compat.v1.get_default_graph().as_graph_def()
+    with tf.Graph().as_default():
+        grad, m = run(*tf.import_graph_def(graph_def, return_elements=[names[1], names[3]], name=""))
+    np.testing.assert_allclose(grad, np.sin(2 * X) * m * m)
+
+
+def test_effects_of_a_function_that_is_called_by_name_happen_once():
+    counter = tf.Variable(0, use_resource=True)
+
+    @function.Defun(tf.float64)
+    def f(x):
+        with tf.control_dependencies([counter.assign_add(1)]):
+            return tf.exp(x)
+
+    x = tf.constant(X)
+    y = f(x)
+    (g,) = tf.gradients(y, [x])
+    with tf.control_dependencies([y, g]):
+        count = counter.read_value()
+    value, grad, n = run(y, g, count)
+    np.testing.assert_allclose(value, np.exp(X))
+    np.testing.assert_allclose(grad, np.exp(X))
+    assert n == 1

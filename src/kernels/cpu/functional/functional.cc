@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/cpu/kernel_util.h"
+#include "op/function_attrs.h"
 
 namespace millrace {
 namespace {
@@ -33,10 +34,12 @@ class CallLogic {
   static NameAttrList Name(KernelConstruction& c) {
     NameAttrList f = c.Attr<NameAttrList>("f");
     if (c.props()->op->def.name != "SymbolicGradient") return f;
-    return {"SymbolicGradient",
-            std::make_shared<const AttrMap>(AttrMap{{"f", std::move(f)},
-                                                    {"Tin", c.Attr<std::vector<DataType>>("Tin")},
-                                                    {"Tout", c.Attr<std::vector<DataType>>("Tout")}})};
+    AttrMap attrs{{"f", std::move(f)},
+                  {"Tin", c.Attr<std::vector<DataType>>("Tin")},
+                  {"Tout", c.Attr<std::vector<DataType>>("Tout")}};
+    const AttrValue* scope = c.props()->attrs.Find(kGradientScopeAttr);
+    if (scope != nullptr) attrs.Set(kGradientScopeAttr, *scope);
+    return {"SymbolicGradient", std::make_shared<const AttrMap>(std::move(attrs))};
   }
   const BoundFunction function_;
 };

@@ -8,6 +8,7 @@
 #include "kernels/cpu/functional/call_chain.h"
 #include "kernels/cpu/functional/functional.h"
 #include "kernels/cpu/kernel_util.h"
+#include "op/function_attrs.h"
 
 namespace millrace {
 namespace {
@@ -172,18 +173,18 @@ struct WhileGradLogic : LoopFunctions {
       : LoopFunctions(c, "cond", c.Attr<NameAttrList>("body")),
         gradient_types(c.Attr<std::vector<DataType>>("Tgrad")),
         parameters(types),
-        gradient(c, {"SymbolicGradient",
-                     std::make_shared<const AttrMap>(AttrMap{{"f", c.Attr<NameAttrList>("body")},
-                                                             {"Tin", WithGradients()},
-                                                             {"Tout", gradient_types}})}) {}
+        gradient(c, GradientOfBody(c)) {}
   const std::vector<DataType> gradient_types;  // of resources: the types of their values
   std::vector<DataType> parameters;            // of the gradient
   const BoundFunction gradient;
 
  private:
-  const std::vector<DataType>& WithGradients() {
+  NameAttrList GradientOfBody(KernelConstruction& c) {
     parameters.insert(parameters.end(), gradient_types.begin(), gradient_types.end());
-    return parameters;
+    AttrMap attrs{{"f", c.Attr<NameAttrList>("body")}, {"Tin", parameters}, {"Tout", gradient_types}};
+    const AttrValue* scope = c.props()->attrs.Find(kGradientScopeAttr);
+    if (scope != nullptr) attrs.Set(kGradientScopeAttr, *scope);
+    return {"SymbolicGradient", std::make_shared<const AttrMap>(std::move(attrs))};
   }
 };
 

@@ -22,6 +22,7 @@ class _EagerDefinedFunction:
 
     def __init__(self, name: str, graph: Any, inputs: Any, outputs: Any, attrs: Any) -> None:
         self._graph = graph
+        self._body_inputs, self._body_outputs = list(inputs), list(outputs)
         self.definition = _defined_function.definition_of_graph(
             graph, name, True, inputs, outputs, None, None, attrs
         )
@@ -183,7 +184,7 @@ class ConcreteFunction:
         return self._call_flat([t for t in flat if isinstance(t, ops.Tensor)])
 
     def _call_flat(self, tensors: Any, captured_inputs: Any = None) -> Any:
-        from millrace.python.ops import functional_ops
+        from millrace.python.ops import _function_gradients, functional_ops
 
         if len(tensors) != self._num_arguments:
             raise ValueError(
@@ -196,7 +197,7 @@ class ConcreteFunction:
         inputs = [ops.convert_to_tensor(t) for t in inputs]
         for v in self._func_graph.variables:
             tape.variable_accessed(v)
-        if self._has_effects():
+        if self._has_effects() and not _function_gradients.is_needed(self._func_graph, self._defined):
             return self._inline(inputs)
         self.add_to_graph()
         results = functional_ops.partitioned_call(inputs, self._defined)

@@ -106,9 +106,12 @@ def _functions_of(graph: Any) -> dict[str, Any]:
 
 def function_in_graph(graph: Any, name: str) -> Any:
     """The Python function of `name` for a graph; LookupError where there is none in Python."""
-    functions = getattr(graph, "_gradient_functions", None)
-    if functions and name in functions:
-        return functions[name]
+    around = graph
+    while around is not None:  # a body may have been copied into the graph around it, or out of it
+        functions = getattr(around, "_gradient_functions", None)
+        if functions and name in functions:
+            return functions[name]
+        around = getattr(around, "_outer_graph", None)
     from millrace.python.framework._registries import _gradient_registry
 
     return _gradient_registry._registry[name]
@@ -134,5 +137,11 @@ def declare_all(graph: Any, registry: GradientRegistry) -> bool:
         python_gradient = getattr(defined, "python_grad_func", None)
         if python_gradient is not None and name not in _functions_of(graph):
             register_in_graph(graph, name, python_gradient)
+    if graph._functions:
+        from millrace.python.ops import _function_gradients
+
+        for name, function in _function_gradients.entries(graph):
+            if name not in _functions_of(graph):
+                register_in_graph(graph, name, function)
     declared = getattr(graph, "_declared_gradients", None)
     return bool(registry._registry) or bool(declared)

@@ -45,10 +45,10 @@ def _as_list(x: Any) -> list[Any]:
 
 def _verify(grads: list[Any], op: Any, wanted: bytes) -> None:
     """Raises ValueError where the gradients that a function returned do not fit the inputs of its operation."""
-    if len(grads) != len(op.inputs):
+    if len(grads) != len(wanted):  # gradients may have given the operation more inputs
         raise ValueError(
             "Num gradients %d generated for op %s do not match num inputs %d"
-            % (len(grads), op.node_def, len(op.inputs))
+            % (len(grads), op.node_def, len(wanted))
         )
     for i, (grad, tensor) in enumerate(zip(grads, op.inputs)):
         if isinstance(grad, ops.Tensor) and wanted[i] and tensor.dtype.base_dtype.name != "resource":
@@ -66,7 +66,7 @@ def _call_function(graph: Any, name: str, op: Any, grads: list[Any], wanted: byt
     """Called by the engine for the gradient of `op`: runs the Python function that is registered as `name`."""
     function = _gradient_registry.function_in_graph(graph, name)
     if function is None:
-        return [None] * len(op.inputs)
+        return [None] * len(wanted)
     with contextlib.ExitStack() as stack:
         stack.enter_context(graph.as_default())
         stack.enter_context(graph.name_scope(scope + "/"))
@@ -74,8 +74,8 @@ def _call_function(graph: Any, name: str, op: Any, grads: list[Any], wanted: byt
         if _running.colocate and _running.colocate[-1]:
             stack.enter_context(ops.colocate_with(op, ignore_existing=True))
         results = _as_list(function(op, *[from_engine(grad) for grad in grads]))
-        if len(results) < len(op.inputs) and all(r is None for r in results):
-            results = [None] * len(op.inputs)
+        if len(results) < len(wanted) and all(r is None for r in results):
+            results = [None] * len(wanted)
         results = [
             r if isinstance(r, indexed_slices.IndexedSlices) or r is None else ops.convert_to_tensor(r)
             for r in results

@@ -94,11 +94,18 @@ _READS = frozenset(("Identity", "ReadVariableOp", "VarHandleOp", "VariableV2", "
 def _operations_behind(tensors: Any, arguments: Any, first: int) -> set[Any]:
     """The operations from number `first` on that tensors are computed from, and the variables that these read."""
     given = {id(t) for t in arguments}
+    captured: dict[int, Any] = {}  # by the argument that stands for it
+    graph = ops.get_default_graph()
+    while graph is not None:
+        captured.update(zip(map(id, getattr(graph, "extra_args", ())), getattr(graph, "extra_inputs", ())))
+        graph = getattr(graph, "_outer_graph", None)
     seen: set[Any] = set()
     work = list(tensors)
     while work:
         t = work.pop()
-        if id(t) in given or t.op in seen:
+        while id(t) in captured and id(t) not in given:
+            t = captured[id(t)]
+        if id(t) in given or isinstance(t, ops.EagerTensor) or t.op in seen:
             continue
         if t.op._id_value > first or t.op.type in _READS:
             seen.add(t.op)
@@ -186,7 +193,9 @@ def _graph_mode_decorator(f: Any, *args: Any, **kwargs: Any) -> Any:
         )
     name = "CustomGradient-%s" % ops.uid()
     tensors = [ops.convert_to_tensor(x) for x in args]
-    graph = tensors[0].graph if tensors else ops.get_default_graph()
+    graph = ops.get_default_graph()
+    if tensors and not hasattr(graph, "capture"):
+        graph = tensors[0].graph
     result, grad_fn, variables = _used_variables(f, tensors, kwargs)
     for v in variables:
         if not resource_variable_ops.is_resource_variable(v):
