@@ -220,23 +220,10 @@ void FreeTensorOfCapsule(PyObject* capsule) {
   TF_DeleteTensor(static_cast<TF_Tensor*>(PyCapsule_GetPointer(capsule, nullptr)));
 }
 
+// Quantised numbers are plain integers there, as in TensorFlow.
 PyArray_Descr* DescrOfDtype(int dtype) {
-  static constexpr std::pair<int, const char*> kFields[] = {{TF_QINT8, "qint8"},
-                                                            {TF_QUINT8, "quint8"},
-                                                            {TF_QINT16, "qint16"},
-                                                            {TF_QUINT16, "quint16"},
-                                                            {TF_QINT32, "qint32"}};
   const int type = NumpyTypeOf(dtype);
-  if (type < 0) return nullptr;
-  for (const auto& [number, name] : kFields) {
-    if (number != dtype) continue;
-    const Ref base(reinterpret_cast<PyObject*>(PyArray_DescrFromType(type)));
-    const Ref spec(Py_BuildValue("[(sO)]", name, base.get()));
-    PyArray_Descr* descr = nullptr;
-    if (!spec || PyArray_DescrConverter(spec.get(), &descr) == 0) return nullptr;
-    return descr;
-  }
-  return PyArray_DescrFromType(type);
+  return type < 0 ? nullptr : PyArray_DescrFromType(type);
 }
 
 std::vector<npy_intp> DimsOfTensor(const TF_Tensor* tensor) {
