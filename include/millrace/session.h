@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/debug_watch.h"
 #include "millrace/graph_options.h"
 #include "millrace/run_metadata.h"
 #include "millrace/status.h"
@@ -72,6 +73,9 @@ struct RunOptions {
   bool output_partition_graphs = false;
   // An error for lack of memory lists what the nodes of the step hold. The step runs as if it were traced.
   bool report_tensor_allocations_upon_oom = false;
+  // What is written to files meanwhile. Not empty: the step is compiled for this Run alone, without passes
+  // that change it. Not in a session on a cluster.
+  std::vector<DebugWatch> debug_watches{};
 
   // Unimplemented, naming the field, for what can't be honoured.
   static StatusOr<RunOptions> FromProto(const tensorflow::RunOptions& proto);

@@ -25,6 +25,7 @@
 #include "compile/optimize/loop_weights.h"
 #include "compile/optimize/mixed_precision.h"
 #include "compile/optimize/schedule.h"
+#include "compile/place/watches.h"
 #include "graph/frames.h"
 
 namespace millrace {
@@ -97,6 +98,11 @@ class Compilation {
     MR_RETURN_IF_ERROR(Pass("inline", [&] { return Inline(); }));
     MR_RETURN_IF_ERROR(Pass("lower", [&] { return Lower(); }));
     MR_RETURN_IF_ERROR(Pass("place", [&] { return PlaceNodes(); }));
+    if (!context_.watches.empty()) {
+      MR_RETURN_IF_ERROR(Pass("watches", [&] { return Watch(); }));
+      MR_RETURN_IF_ERROR(Pass("partition", [&] { return Partition(); }));
+      return std::move(out_);
+    }
     MR_RETURN_IF_ERROR(Pass("reads", [&] { return ReadVariables(); }));
     if (graph_->num_nodes() >= options_.min_optimized_nodes) MR_RETURN_IF_ERROR(Optimize());
     MR_RETURN_IF_ERROR(Pass("partition", [&] { return Partition(); }));
@@ -251,6 +257,7 @@ class Compilation {
   Note Inline();
   Note Lower();
   Note PlaceNodes();
+  Note Watch();
   Note ReadVariables();
   OptimizeOptions OptionsOfPasses() const;
   Note Fuse();
@@ -296,6 +303,11 @@ Note Compilation::Lower() {
 Note Compilation::PlaceNodes() {
   MR_RETURN_IF_ERROR(Place(graph_.get(), context_.place));
   return std::string();
+}
+
+Note Compilation::Watch() {
+  MR_ASSIGN_OR_RETURN(const int added, AddWatches(graph_.get(), context_.watches, context_.place));
+  return Count("added", added, "nodes");
 }
 
 Note Compilation::ReadVariables() {

@@ -15,6 +15,7 @@
 #include "compile/place/placer.h"
 #include "compile/prune/prune.h"
 #include "graph/graph.h"
+#include "millrace/debug_watch.h"
 #include "millrace/status.h"
 
 namespace millrace {
@@ -49,6 +50,8 @@ struct CompileContext {
   PartitionOptions partition{};
   // Runs constant parts; null switches folding off.
   ConstantEvaluator* evaluator = nullptr;
+  // What debuggers watch. Not empty: nodes that write it out are added, and no optimising pass runs.
+  std::span<const DebugWatch> watches{};
 };
 
 struct CompiledGraphs {

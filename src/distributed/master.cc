@@ -405,6 +405,9 @@ Master::Response Master::RunStep(const MessageBytes& bytes, CancellationManager&
     const ScopedStep step(*session);
     MR_RETURN_IF_ERROR(step.status());
     MR_ASSIGN_OR_RETURN(const RunOptions options, RunOptions::FromProto(request.options()));
+    // A client does not choose what files a server writes.
+    if (!options.debug_watches.empty())
+      return errors::Unimplemented("RunOptions.debug_options is not supported in a session on a cluster");
     Session::Feeds feeds;
     for (tensorflow::NamedTensorProto& feed : *request.mutable_feed()) {
       MR_ASSIGN_OR_RETURN(Tensor value, TakeTensorFromProto(feed.mutable_tensor()));

@@ -199,6 +199,8 @@ Status RemoteSession::Run(const RunOptions& options, const Feeds& feeds,
 Status RemoteSession::DoRun(const RunOptions& options, const std::string& partial_run, const Feeds& feeds,
                             const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
                             std::vector<Tensor>* outputs, RunMetadata* metadata) {
+  if (!options.debug_watches.empty())
+    return errors::Unimplemented("RunOptions.debug_options is not supported in a session on a cluster");
   tensorflow::RunStepRequest request;
   MR_ASSIGN_OR_RETURN(*request.mutable_session_handle(), Handle());
   request.set_partial_run_handle(partial_run);

@@ -351,7 +351,7 @@ Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
   const auto feed_name = [&](size_t i) { return std::string_view(feeds[i].first); };
   const uint64_t hash = SignatureCache::Hash(feeds.size(), feed_name, fetches, targets);
   const auto value = [&](size_t i) -> const Tensor& { return feeds[i].second; };
-  {
+  if (options.debug_watches.empty()) [[likely]] {
     const Reclaimer::Reader reader(reclaimer_);
     const Executable* known = cache_.Find(hash, feeds.size(), feed_name, fetches, targets);
     if (known != nullptr) [[likely]]
@@ -359,11 +359,38 @@ Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
   }
   RunSignature signature{{}, fetches, targets};
   for (const auto& feed : feeds) signature.feeds.push_back(feed.first);
+  if (!options.debug_watches.empty())
+    return RunWatched(options, feeds, signature, outputs, metadata, cancellation);
   MR_ASSIGN_OR_RETURN(const auto executable, Compile(signature, FeedConvention::kCallFrame));
   return RunExecutable(*executable, options, feeds.size(), value, outputs, metadata, cancellation);
 }
 
+Status DirectSession::RunWatched(const RunOptions& options, const Feeds& feeds, const RunSignature& signature,
+                                 std::vector<Tensor>* outputs, RunMetadata* metadata,
+                                 CancellationManager* cancellation) {
+  if (tasks_.of_cluster)
+    return errors::Unimplemented("RunOptions.debug_options is not supported in a session on a cluster");
+  Reclaimer reclaimer;
+  SignatureCache cache(reclaimer);
+  MR_ASSIGN_OR_RETURN(
+      const auto executable,
+      cache.FindOrCompile(
+          signature, [&](const RunSignature& canonical) -> StatusOr<std::unique_ptr<CompiledStep>> {
+            ReaderLock lock(graph_mu_);
+            if (runner_.closed()) return errors::Cancelled("Session has been closed.");
+            if (!created_) {
+              return errors::InvalidArgument("Session was not created with a graph before Run()!");
+            }
+            return compiler_.Compile(*graph_, canonical, FeedConvention::kCallFrame, FeedShapes::kAny,
+                                     options.debug_watches);
+          }));
+  const auto value = [&](size_t i) -> const Tensor& { return feeds[i].second; };
+  return RunExecutable(*executable, options, feeds.size(), value, outputs, metadata, cancellation);
+}
+
 StatusOr<Session::CallableHandle> DirectSession::MakeCallable(const CallableOptions& options) {
+  if (!options.run_options.debug_watches.empty())
+    return errors::Unimplemented("RunOptions.debug_options is not supported in a callable");
   if (!options.feed_devices.empty() || !options.fetch_devices.empty()) {
     if (tasks_.of_cluster) {
       return errors::Unimplemented(

@@ -122,6 +122,10 @@ class DirectSession : public Session {
   // kInvalid when the graph has no such tensor.
   DataType TypeOf(std::string_view tensor) MR_EXCLUDES(graph_mu_);
   StatusOr<ThreadPool*> InterOpPoolOf(const RunOptions& options) const;
+  // A step for this Run alone, with what its debug_watches write.
+  Status RunWatched(const RunOptions& options, const Feeds& feeds, const RunSignature& signature,
+                    std::vector<Tensor>* outputs, RunMetadata* metadata, CancellationManager* cancellation)
+      MR_EXCLUDES(graph_mu_);
   bool BuildsCostModel(const Executable& executable) const;
   Status RunMeasured(const Executable& executable, StepRunner::Request& request, const RunOptions& options,
                      RunMetadata* metadata);

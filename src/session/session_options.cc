@@ -257,7 +257,13 @@ StatusOr<RunOptions> RunOptions::FromProto(const tensorflow::RunOptions& proto) 
   options.timeout_in_ms = proto.timeout_in_ms();
   options.inter_op_thread_pool = proto.inter_op_thread_pool();
   options.output_partition_graphs = proto.output_partition_graphs();
-  MR_RETURN_IF_ERROR(RefuseRun(proto.debug_options().debug_tensor_watch_opts_size() > 0, "debug_options"));
+  for (const tensorflow::DebugTensorWatch& watch : proto.debug_options().debug_tensor_watch_opts()) {
+    options.debug_watches.push_back({watch.node_name(),
+                                     watch.output_slot(),
+                                     {watch.debug_ops().begin(), watch.debug_ops().end()},
+                                     {watch.debug_urls().begin(), watch.debug_urls().end()},
+                                     watch.tolerate_debug_op_creation_failures()});
+  }
   options.report_tensor_allocations_upon_oom = proto.report_tensor_allocations_upon_oom();
   MR_RETURN_IF_ERROR(
       RefuseRun(proto.experimental().collective_graph_key() != 0, "experimental.collective_graph_key"));

@@ -78,9 +78,10 @@ Status StepCompiler::PlaceNodes(Graph* graph) const {
 
 StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
                                                               const RunSignature& signature,
-                                                              FeedConvention convention,
-                                                              FeedShapes shapes) const {
+                                                              FeedConvention convention, FeedShapes shapes,
+                                                              std::span<const DebugWatch> watches) const {
   CompileContext context = context_;
+  context.watches = watches;
   context.prune.convention = convention;
   context.prune.shapes = shapes;
   MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, millrace::Compile(full, signature, context));

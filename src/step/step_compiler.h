@@ -40,7 +40,8 @@ class StepCompiler {
   // Nodes of `full` that have a device keep it. `full` is only read.
   StatusOr<std::unique_ptr<CompiledStep>> Compile(const Graph& full, const RunSignature& signature,
                                                   FeedConvention convention = FeedConvention::kCallFrame,
-                                                  FeedShapes shapes = FeedShapes::kDeclared) const;
+                                                  FeedShapes shapes = FeedShapes::kDeclared,
+                                                  std::span<const DebugWatch> watches = {}) const;
   // Makes the body of a function ready. Nodes that are free to be anywhere are put on `device`. Its
   // arguments and results are handed over there or, when it is of another task, at this one. State is kept
   // under names that begin with `scope`.

@@ -385,15 +385,23 @@ TEST(ConfigTest, PlacementByCostUsesTheSecondDeviceWhenItPays) {
 
 TEST(ConfigTest, RunOptionsComeFromTheirMessage) {
   const auto options = RunOptions::FromProto(Parse<tensorflow::RunOptions>(
-      "trace_level: FULL_TRACE timeout_in_ms: 7 inter_op_thread_pool: -1 output_partition_graphs: true"));
+      "trace_level: FULL_TRACE timeout_in_ms: 7 inter_op_thread_pool: -1 output_partition_graphs: true "
+      "debug_options { debug_tensor_watch_opts { node_name: 'a' output_slot: 1 debug_ops: 'DebugIdentity' "
+      "debug_urls: 'file:///d' tolerate_debug_op_creation_failures: true } }"));
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->trace_level, RunOptions::TraceLevel::kFull);
   EXPECT_EQ(options->timeout_in_ms, 7);
   EXPECT_EQ(options->inter_op_thread_pool, -1);
   EXPECT_TRUE(options->output_partition_graphs);
+  ASSERT_EQ(options->debug_watches.size(), 1u);
+  const DebugWatch& watch = options->debug_watches[0];
+  EXPECT_EQ(watch.node, "a");
+  EXPECT_EQ(watch.output, 1);
+  EXPECT_EQ(watch.ops, std::vector<std::string>{"DebugIdentity"});
+  EXPECT_EQ(watch.urls, std::vector<std::string>{"file:///d"});
+  EXPECT_TRUE(watch.tolerate_failures);
   for (const char* text :
-       {"debug_options { debug_tensor_watch_opts {} }", "experimental { use_run_handler_pool: true }",
-        "experimental { collective_graph_key: 1 }"}) {
+       {"experimental { use_run_handler_pool: true }", "experimental { collective_graph_key: 1 }"}) {
     EXPECT_TRUE(errors::IsUnimplemented(RunOptions::FromProto(Parse<tensorflow::RunOptions>(text)).status()))
         << text;
   }

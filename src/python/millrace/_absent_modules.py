@@ -18,7 +18,7 @@ _PREFIX = "millrace.python."
 _ABSENT = {
     "autograph": "tf.cond and tf.while_loop",
     "compiler": "tf.ConfigProto",
-    "debug": "tf.Print and tf.add_check_numerics_ops",
+    "debug": "tf_debug.LocalCLIDebugWrapperSession and tf_debug.DumpingDebugWrapperSession",
     "distribute": "tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
     "estimator": "tf.train.MonitoredTrainingSession",
     "feature_column": "tf.io.parse_example and tf.nn.embedding_lookup_sparse",

@@ -4,23 +4,43 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/debug/dump.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/move.h"
 
 namespace millrace {
 namespace {
 
-// Debug URLs are not supported: a graph that has them is refused.
-void RefuseUrls(KernelConstruction& c) {
-  const char* const attr = c.HasAttr("debug_urls") ? "debug_urls" : "debug_ops_spec";
-  if (!c.Attr<std::vector<std::string>>(attr).empty())
-    c.SetError(errors::Unimplemented("Op ", c.props()->op->def.name, " publishes to no debugger: '", attr,
-                                     "' must be empty"));
-}
+// An op that writes what it gives to the folders of its debug_urls.
+class DumpingKernel : public OpKernel {
+ public:
+  explicit DumpingKernel(KernelConstruction& c)
+      : OpKernel(c),
+        device_(c.Attr<std::string>("device_name")),
+        tensor_(c.Attr<std::string>("tensor_name")),
+        urls_(c.Attr<std::vector<std::string>>("debug_urls")) {
+    if (Status status = CheckDumps(tensor_, urls_); !status.ok()) c.SetError(std::move(status));
+  }
+
+ protected:
+  Status Give(KernelContext& context, Tensor value) const {
+    if (!urls_.empty()) MR_RETURN_IF_ERROR(DumpTensor({device_, tensor_, op_name()}, urls_, value));
+    context.set_output(0, std::move(value));
+    return Status();
+  }
+
+ private:
+  const std::string device_, tensor_;
+  const std::vector<std::string> urls_;
+};
 
 class CopyKernel final : public OpKernel {
  public:
-  explicit CopyKernel(KernelConstruction& c) : OpKernel(c) { RefuseUrls(c); }
+  explicit CopyKernel(KernelConstruction& c) : OpKernel(c) {
+    if (!c.Attr<std::vector<std::string>>("debug_ops_spec").empty())
+      c.SetError(errors::Unimplemented("Op ", c.props()->op->def.name,
+                                       " publishes to no debugger: 'debug_ops_spec' must be empty"));
+  }
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
@@ -31,11 +51,15 @@ class CopyKernel final : public OpKernel {
   }
 };
 
-class DebugIdentityKernel final : public OpKernel {
+class DebugIdentityKernel final : public DumpingKernel {
  public:
-  explicit DebugIdentityKernel(KernelConstruction& c) : OpKernel(c) {
-    if (c.HasAttr("debug_urls")) RefuseUrls(c);
-  }
+  using DumpingKernel::DumpingKernel;
+  Status Compute(KernelContext& context) override { return Give(context, context.TakeInput(0)); }
+};
+
+class GradientIdentityKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
   Status Compute(KernelContext& context) override {
     if (context.input_is_ref(0) && IsRefType(output_type(0))) {
       context.ForwardRef(0, 0);
@@ -65,15 +89,14 @@ Status ForEachNumber(const KernelContext& context, const Tensor& in, Fn fn) {
   });
 }
 
-class NanCountKernel final : public OpKernel {
+class NanCountKernel final : public DumpingKernel {
  public:
-  explicit NanCountKernel(KernelConstruction& c) : OpKernel(c) { RefuseUrls(c); }
+  using DumpingKernel::DumpingKernel;
   Status Compute(KernelContext& context) override {
     int64_t count = 0;
     MR_RETURN_IF_ERROR(
         ForEachNumber(context, context.input(0), [&](double x) { count += std::isnan(x) ? 1 : 0; }));
-    context.set_output(0, Tensor::Vector<int64_t>({count}));
-    return Status();
+    return Give(context, Tensor::Vector<int64_t>({count}));
   }
 };
 
@@ -84,21 +107,19 @@ struct Numbers {
   double count = 0, sum = 0;  // of those that are finite
 };
 
-class NumericSummaryKernel final : public OpKernel {
+class NumericSummaryKernel final : public DumpingKernel {
  public:
   explicit NumericSummaryKernel(KernelConstruction& c)
-      : OpKernel(c),
+      : DumpingKernel(c),
         lower_(static_cast<double>(c.Attr<float>("lower_bound"))),
         upper_(static_cast<double>(c.Attr<float>("upper_bound"))),
-        mute_(c.Attr<bool>("mute_if_healthy")) {
-    RefuseUrls(c);
-  }
+        mute_(c.Attr<bool>("mute_if_healthy")) {}
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
     Numbers n;
     MR_RETURN_IF_ERROR(ForEachNumber(context, in, [&](double x) { Add(x, &n); }));
     if (mute_ && n.nan == 0 && n.lowest == 0 && n.highest == 0) {
-      context.set_output(0, Tensor::Vector<double>({}));
+      context.set_output(0, Tensor::Vector<double>({}));  // which is not written
       return Status();
     }
     const double nan = std::numeric_limits<double>::quiet_NaN(), mean = n.count > 0 ? n.sum / n.count : nan;
@@ -121,8 +142,7 @@ class NumericSummaryKernel final : public OpKernel {
                                static_cast<double>(in.dtype()),
                                static_cast<double>(in.rank())};
     for (const int64_t size : in.shape().dims()) out.push_back(static_cast<double>(size));
-    context.set_output(0, Tensor::Vector<double>(out));
-    return Status();
+    return Give(context, Tensor::Vector<double>(out));
   }
 
  private:
@@ -154,8 +174,8 @@ void RegisterDebugKernels(KernelRegistry& registry) {
   registry.Register<CopyKernel>(KernelDef("Copy"));
   registry.Register<CopyKernel>(KernelDef("CopyHost"));
   registry.Register<DebugIdentityKernel>(KernelDef("DebugIdentity"));
-  registry.Register<DebugIdentityKernel>(KernelDef("DebugGradientIdentity"));
-  registry.Register<DebugIdentityKernel>(KernelDef("DebugGradientRefIdentity"));
+  registry.Register<GradientIdentityKernel>(KernelDef("DebugGradientIdentity"));
+  registry.Register<GradientIdentityKernel>(KernelDef("DebugGradientRefIdentity"));
   registry.Register<NanCountKernel>(KernelDef("DebugNanCount").Types("T", numbers));
   registry.Register<NumericSummaryKernel>(KernelDef("DebugNumericSummary").Types("T", numbers));
 }

@@ -68,6 +68,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
         self._target = target.encode()
         self._delete_lock = threading.Lock()
         self._dead_handles: list[str] = []
+        self._watched_runs = 0
         if config is not None and type(config).__name__ != "ConfigProto":
             raise TypeError("config must be a tf.ConfigProto, but got %s" % type(config))
         config = _with_mixed_precision(config)
@@ -130,9 +131,12 @@ class BaseSession(_engine.SessionBase, SessionInterface):
                 raise self._with_operation(error) from None
             if result is not NotImplemented:
                 return result
-        return self._run(
-            None, fetches, feed_dict, _message_bytes(options, "options", "RunOptions"), run_metadata
-        )
+        encoded = _message_bytes(options, "options", "RunOptions")
+        if options is not None and options.debug_options.debug_tensor_watch_opts:
+            from millrace.python.debug.lib import _watched_runs
+
+            return _watched_runs.run(self, fetches, feed_dict, options, run_metadata)
+        return self._run(None, fetches, feed_dict, encoded, run_metadata)
 
     def _fast_run(self, fetches: Any, feed_dict: Any) -> Any:
         graph = self._graph

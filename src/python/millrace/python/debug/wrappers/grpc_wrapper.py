@@ -1,0 +1,25 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions that send tensors to a debugger in another process: there are none."""
+from __future__ import annotations
+
+from typing import Any
+
+_TEXT = (
+    "%s is not there: Millrace sends no tensors to other processes. Nearest to it: "
+    "tf_debug.DumpingDebugWrapperSession and tf_debug.LocalCLIDebugWrapperSession"
+)
+
+
+class GrpcDebugWrapperSession:
+    """Not there."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(_TEXT % "GrpcDebugWrapperSession")
+
+
+class TensorBoardDebugWrapperSession(GrpcDebugWrapperSession):
+    """Not there."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(_TEXT % "TensorBoardDebugWrapperSession")
