@@ -58,9 +58,31 @@ def test_item_and_cluster() -> None:
     assert made.GetOpProperties()["y"][0].dtype == tf.float32.as_datatype_enum
     assert made.GetColocationGroups() == [["x", "y"]]
     with cluster.Provision() as devices:
-        assert "CPU" in {d.device_type for d in devices.ListDevices()}
-        assert "CPU" in devices.GetSupportedDevices(made)["y"]
-        assert devices.MeasureCosts(made)[1] > 0
+        assert "CPU" in {d.properties.type for d in devices.ListDevices()}
+        assert devices.GetSupportedDevices(made)["y"] == ["/job:localhost/replica:0/task:0/device:CPU:0"]
+        costs, seconds, stats = devices.MeasureCosts(made)
+        assert (costs, len(stats.dev_stats)) == ([], 0) and seconds > 0
+    with cluster.Provision(disable_detailed_stats=False, disable_timeline=False) as devices:
+        costs, _, stats = devices.MeasureCosts(made)
+        assert len(costs) > 0 and len(stats.dev_stats) > 0
+    first = made.tf_item
+    assert made.tf_item is first
+    made.metagraph.graph_def.node[0].device = "/cpu:0"
+    assert made.tf_item is not first
+
+
+def test_nodes_of_collections_stay() -> None:
+    with tf.Graph().as_default() as graph:
+        v = tf.Variable(1.0, name="v", use_resource=False)
+        graph.add_to_collection("mine", tf.zeros([2], name="mine"))
+        with graph._attr_scope({"_grappler_do_not_remove": tf.AttrValue(b=True)}):
+            tf.zeros([3], name="marked")
+        tf.zeros([4], name="nobodys")
+        graph.add_to_collection("train_op", tf.matmul(tf.ones([1, 2]), tf.ones([2, 1]), name="product"))
+        left = tf_optimizer.OptimizeGraph(tf.ConfigProto(), tf.train.export_meta_graph())
+    names = {node.name: node.op for node in left.node}
+    assert set(names) == {"v", "v/initial_value", "v/Assign", "mine", "marked", "product"}
+    assert names["product"] == "Const" and v.op.name in names
 
 
 def test_a_chain_of_checks_is_removed() -> None:

@@ -72,8 +72,8 @@ def test_reports_of_graphs() -> None:
     assert "Total time measured in ns (serialized): " in report and "MatMul" in report
     assert any(line.startswith("y ") for line in report.splitlines())
     report = model_analyzer.GenerateModelReport(_meta_graph(), debug=True).decode()
-    assert "y [MatMul]" in report and "\toutput 0 has type float32 and shape (?, 2)" in report
-    assert "\tattribute transpose_a" in report
+    assert "y [MatMul]" in report and "\toutput 0 (float32) has shape [?, 2]" in report
+    assert "\tattribute transpose_a" in report and "\tinput 1 (float32) has known value: [[1. 1.]" in report
 
 
 def test_graphs_as_they_are_optimised() -> None:

@@ -7,7 +7,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from millrace.core.protobuf import config_pb2
+from millrace.core.framework import step_stats_pb2
+from millrace.core.protobuf import config_pb2, device_properties_pb2
 from millrace.python.framework import errors_impl, importer, kernels, op_def_registry, ops
 
 
@@ -26,7 +27,7 @@ class Cluster:
         devices: Any = None,
     ) -> None:  # fmt: skip
         self._config = config_pb2.ConfigProto(allow_soft_placement=allow_soft_placement)
-        self._trace = not (disable_detailed_stats and disable_timeline)
+        self._detailed, self._timeline = not disable_detailed_stats, not disable_timeline
         self._devices = devices
 
     def Shutdown(self) -> None:  # noqa: N802
@@ -34,26 +35,34 @@ class Cluster:
         self._devices = []
 
     def ListDevices(self) -> list[Any]:  # noqa: N802
-        """The devices, with `name` and `device_type`."""
+        """The NamedDevices."""
         from millrace.python.client import device_lib
 
-        return list(device_lib.list_local_devices() if self._devices is None else self._devices)
+        if self._devices is not None:
+            return list(self._devices)
+        found = []
+        for device in device_lib.list_local_devices():
+            named = device_properties_pb2.NamedDevice(name="/job:localhost/replica:0/task:0" + device.name)
+            named.properties.type = device.device_type
+            named.properties.memory_size = device.memory_limit
+            found.append(named)
+        return found
 
     def ListAvailableOps(self) -> list[str]:  # noqa: N802
         """The names of all ops, sorted."""
         return sorted(op_def_registry.get_registered_ops())
 
     def GetSupportedDevices(self, item: Any) -> dict[str, list[str]]:  # noqa: N802
-        """The types of devices that have a kernel for each operation of an item, by its name."""
-        here = {device.device_type for device in self.ListDevices()}
+        """The names of the devices that have a kernel for each operation of an item, by its name."""
+        here = {device.name: device.properties.type for device in self.ListDevices()}
         found = {}
         for op in item._imported().get_operations():
             types = {k.device_type for k in kernels.get_registered_kernels_for_op(op.type).kernel}
-            found[op.name] = sorted(types & here)
+            found[op.name] = sorted(name for name, kind in here.items() if kind in types)
         return found
 
     def MeasureCosts(self, item: Any) -> tuple[Any, float, Any]:  # noqa: N802
-        """Runs an item once: costs of its operations, seconds of the step, and RunMetadata."""
+        """Runs an item once: costs of its operations, seconds of the step, and StepStats."""
         import time
 
         from millrace.python.client import session
@@ -66,15 +75,17 @@ class Cluster:
             graph.get_operation_by_name(name) for name in sorted(tf_optimizer.fetches_of(item.metagraph))
         ]
         metadata = config_pb2.RunMetadata()
-        level = config_pb2.RunOptions.FULL_TRACE if self._trace else config_pb2.RunOptions.NO_TRACE
+        traced = self._detailed or self._timeline
+        level = config_pb2.RunOptions.FULL_TRACE if traced else config_pb2.RunOptions.NO_TRACE
         with session.Session(graph=graph, config=self._config) as sess:
             if "init_op" in item.metagraph.collection_def:
                 sess.run(list(item.metagraph.collection_def["init_op"].node_list.value))
             begin = time.perf_counter()
             sess.run(fetches, options=config_pb2.RunOptions(trace_level=level), run_metadata=metadata)
             seconds = time.perf_counter() - begin
-        costs = [node for device in metadata.step_stats.dev_stats for node in device.node_stats]
-        return costs, seconds, metadata
+        stats = metadata.step_stats
+        costs = [node for device in stats.dev_stats for node in device.node_stats] if self._detailed else []
+        return costs, seconds, stats if self._timeline else step_stats_pb2.StepStats()
 
     def DeterminePeakMemoryUsage(self, item: Any) -> Any:  # noqa: N802
         """Not there: the engine does not simulate memory."""

@@ -34,6 +34,7 @@ class Item:
         self._ignore_colocation = ignore_colocation
         self._ignore_user_placement = ignore_user_placement
         self._graph: Any = None
+        self._tf_item: Any = None
 
     def _imported(self) -> Any:
         if self._graph is None:
@@ -46,6 +47,15 @@ class Item:
     def metagraph(self) -> Any:
         """The MetaGraphDef."""
         return self._metagraph
+
+    @property
+    def tf_item(self) -> Any:
+        """What stands for the meta graph as it is now: another one after it has changed."""
+        bytes_ = self._metagraph.SerializeToString(deterministic=True)
+        if self._tf_item is None or self._tf_item.bytes != bytes_:
+            self._tf_item = _Snapshot(bytes_)
+            self._graph = None
+        return self._tf_item
 
     def IdentifyImportantOps(self, sort_topologically: bool = False) -> list[str]:  # noqa: N802
         """The names of the operations that the fetches need."""
@@ -80,6 +90,13 @@ class Item:
             if len(named) > 1:
                 found.append(named)
         return found
+
+
+class _Snapshot:
+    """A meta graph, serialised."""
+
+    def __init__(self, bytes_: bytes) -> None:
+        self.bytes = bytes_
 
 
 class TensorProperties:

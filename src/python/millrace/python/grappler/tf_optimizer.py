@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace.core.framework import attr_value_pb2, graph_pb2
+from google.protobuf import message
+
+from millrace.core.framework import attr_value_pb2, graph_pb2, variable_pb2
 from millrace.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
 from millrace.python.framework import errors_impl, graph_util_impl, op_def_registry, ops, tensor_util
 
@@ -47,10 +49,11 @@ def OptimizeGraph(  # noqa: N802
     off = rewriter_config_pb2.RewriterConfig.OFF
     kept = kept_nodes(metagraph)
     present = {node.name for node in metagraph.graph_def.node}
-    graph_def = graph_util_impl.extract_sub_graph(metagraph.graph_def, sorted((fetches | kept) & present))
+    needed = sorted((fetches | kept | _nodes_of_collections(metagraph)) & present)
+    graph_def = graph_util_impl.extract_sub_graph(metagraph.graph_def, needed)
     if rewriting.constant_folding != off:
         graph_def = _folded(graph_def, kept)
-        graph_def = graph_util_impl.extract_sub_graph(graph_def, sorted((fetches | kept) & present))
+        graph_def = graph_util_impl.extract_sub_graph(graph_def, needed)
     return graph_def
 
 
@@ -86,6 +89,31 @@ def kept_nodes(metagraph: Any) -> set[str]:
         name for name in (saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name) if name
     }
     return {graph_util_impl._node_name(name) for name in names}
+
+
+def _nodes_of_collections(metagraph: Any) -> set[str]:
+    """Nodes that are not removed: those that a collection names, and those with an attribute that says so."""
+    names: set[str] = set()
+    for collection in metagraph.collection_def.values():
+        names |= set(collection.node_list.value)
+        for value in collection.bytes_list.value:
+            names |= _names_of_variable(value)
+    names = {graph_util_impl._node_name(name) for name in names}
+    nodes = metagraph.graph_def.node
+    return names | {
+        n.name for n in nodes if "_grappler_do_not_remove" in n.attr and n.attr["_grappler_do_not_remove"].b
+    }
+
+
+def _names_of_variable(value: bytes) -> set[str]:
+    """What a VariableDef names, but for its snapshot; nothing if the bytes are another message."""
+    variable = variable_pb2.VariableDef()
+    try:
+        variable.ParseFromString(value)
+    except message.DecodeError:
+        return set()
+    named = (variable.variable_name, variable.initializer_name, variable.initial_value_name)
+    return {name for name in named if name}
 
 
 def _constant_nodes(graph_def: Any, kept: set[str]) -> list[str]:
