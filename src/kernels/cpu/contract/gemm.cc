@@ -3,6 +3,8 @@
 #include "kernels/cpu/contract/gemm.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <complex>
 #include <type_traits>
 
@@ -43,7 +45,7 @@ struct Grid {
 
 // Below this a product isn't worth waking a thread.
 constexpr double kSmallFlops = 1 << 19;
-constexpr double kUnitFlops = 1 << 20;
+constexpr double kUnitFlops = 1 << 19;
 constexpr int64_t kFewBlocks = 8;
 constexpr int64_t kLeastRows = 24;
 
@@ -181,10 +183,13 @@ void MultiplyBlock(const Job<T>& job, int64_t i, int64_t j, const T* own, const 
     epilogue.rows(block.c + r * job.o.ldc, block.c + r * job.o.ldc, columns);
 }
 
+// Of one block. A product that is worth sharing is shared block by block: the blocks are as large as pays.
 template <typename T>
 int64_t BlockCostNs(const Job<T>& job) {
-  constexpr int64_t kFlopsPerNs = 64;
-  return 2 * job.grid.m_size * job.grid.n_size * job.shape.k / kFlopsPerNs + 1;
+  constexpr int64_t kFlopsPerNs = 64, kWorthSharingNs = 30'000, kShareNs = 20'000;
+  const Grid& grid = job.grid;
+  const int64_t cost = 2 * grid.m_size * grid.n_size * job.shape.k / kFlopsPerNs + 1;
+  return cost * grid.m_blocks * grid.n_blocks > kWorthSharingNs ? std::max(cost, kShareNs) : cost;
 }
 
 // Beyond these sizes operands are brought into order before the blocks are multiplied: blocks would pack the
@@ -260,12 +265,84 @@ bool MultiplyLarge(Job<T> job, Parallel& parallel) {
   return true;
 }
 
+// Several threads share a deep product of few rows by its depth. Each of them then reads some rows of B
+// only, those which it has written if B is the variable of an optimizer, instead of all of B.
+constexpr int64_t kDepth = 512;  // kMaxDepth of simd_gemm.inc.h, which adds the parts in the same order
+constexpr int64_t kMaxRowsByDepth = 192;
+constexpr int64_t kLeastFactorByDepth = 64 << 10;
+constexpr int64_t kMaxColumnBlocks = 64;
+
+template <typename T>
+bool SharesDepth(const Job<T>& job, int threads) {
+  const GemmShape& s = job.shape;
+  return threads > 1 && s.k > kDepth && s.m > 8 && s.m <= kMaxRowsByDepth && s.m <= s.n &&
+         s.k * s.n >= kLeastFactorByDepth && job.grid.n_blocks <= kMaxColumnBlocks && !s.accumulate &&
+         job.packed == nullptr && job.epilogue.scale == nullptr;
+}
+
+// The sum of the parts of some columns, each of which is a matrix of `size` elements, and what follows it.
+template <typename T>
+void FinishColumns(const Job<T>& job, const T* sums, int64_t parts, int64_t size, Columns columns) {
+  const GemmEpilogue<T>& epilogue = job.epilogue;
+  const int64_t at = columns.begin;
+  const SumBlock<T> block{.parts = sums + at,
+                          .count = parts,
+                          .part = size,
+                          .m = job.shape.m,
+                          .n = columns.count,
+                          .row = job.shape.n,
+                          .c = job.c + at,
+                          .ldc = job.o.ldc,
+                          .bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + at,
+                          .residual = epilogue.residual == nullptr ? nullptr : epilogue.residual + at,
+                          .rectify = epilogue.rectify};
+  ActiveKernels<T>().sum_parts(block);
+  if (epilogue.rows == nullptr) return;
+  for (int64_t r = 0; r < block.m; ++r)
+    epilogue.rows(block.c + r * block.ldc, block.c + r * block.ldc, block.n);
+}
+
+// False: no memory.
+template <typename T>
+bool MultiplyByDepth(Job<T> job, Parallel& parallel) {
+  const GemmShape& s = job.shape;
+  const int64_t depth = CeilDiv(s.k, CeilDiv(s.k, kDepth)), parts = CeilDiv(s.k, depth), size = s.m * s.n;
+  const Scratch sums = Scratch::Of<T>(parts * size);
+  if (!sums.ok()) return false;
+  job.grid.m_size = s.m;
+  job.grid.m_blocks = 1;
+  std::array<std::atomic<int64_t>, kMaxColumnBlocks> left;                 // parts of a block of columns
+  for (auto& count : left) count.store(parts, std::memory_order_relaxed);  // published by For
+  const int64_t blocks = job.grid.n_blocks;
+  parallel.For(parts * blocks, std::max<int64_t>(BlockCostNs(job) / parts, 20'000),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t unit = begin; unit < end; ++unit) {
+                   const int64_t part = unit / blocks, j = unit % blocks, row = part * depth;
+                   Job<T> one = job;
+                   one.shape.k = std::min(depth, s.k - row);
+                   one.a += row * job.o.a.col;
+                   one.b += row * job.o.b.row;
+                   one.c = sums.template data<T>() + part * size;
+                   one.o.ldc = s.n;
+                   one.epilogue = {};
+                   MultiplyBlock<T>(one, 0, j, nullptr, nullptr);
+                   // acq_rel: the last one sees the other parts.
+                   if (left[j].fetch_sub(1, std::memory_order_acq_rel) == 1) {
+                     FinishColumns(job, sums.template data<T>(), parts, size,
+                                   ColumnsOf(job.grid, j, s.n, ActiveKernels<T>().lanes));
+                   }
+                 }
+               });
+  return true;
+}
+
 template <typename T>
 void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parallel,
               const GemmEpilogue<T>& epilogue, const T* packed) {
   if (s.m <= 0 || s.n <= 0) return;
   const Job<T> job{s, a, b, c, OperandsOf(s), GridOf(s, ActiveKernels<T>().lanes), epilogue, packed};
   if (packed == nullptr && IsLarge(s) && MultiplyLarge(job, parallel)) return;
+  if (SharesDepth(job, parallel.num_threads()) && MultiplyByDepth(job, parallel)) return;
   const Grid& grid = job.grid;
   const auto run = [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit)
@@ -291,10 +368,7 @@ void Gemm(const GemmShape& shape, const double* a, const double* b, double* c, P
   FastGemm(shape, a, b, c, parallel, epilogue, packed);
 }
 
-bool AddsOnce(const GemmShape& shape) {
-  constexpr int64_t kDepth = 512;  // kMaxDepth of simd_gemm.inc.h
-  return shape.m > 1 && shape.k <= kDepth;
-}
+bool AddsOnce(const GemmShape& shape) { return shape.m > 1 && shape.k <= kDepth; }
 
 template <typename T>
 int64_t PackedElements(const PackedShape& shape) {

@@ -205,6 +205,28 @@ TEST(Gemm, LargeProductsWithAWiderLastBlockEqualTheDefinition) {
   });
 }
 
+// Threads share the depth of these; one thread does not cut it.
+TEST(Gemm, DeepProductsOfFewRowsGiveTheSameBitsForEveryNumberOfThreads) {
+  ForEachIsa([](Isa) {
+    Random random(29);
+    for (const GemmShape& s :
+         {GemmShape{.m = 100, .n = 200, .k = 784}, GemmShape{.m = 9, .n = 135, .k = 513, .trans_a = true},
+          GemmShape{.m = 33, .n = 61, .k = 1100, .trans_b = true, .lda = 1103, .ldb = 1107, .ldc = 64},
+          GemmShape{.m = 192, .n = 193, .k = 1537, .trans_a = true, .trans_b = true}}) {
+      for (int epilogues = 0; epilogues < 6; ++epilogues) {
+        const auto problem = Problem<float>::Make(random, s);
+        SerialParallel serial;
+        const std::vector<float> expected = problem.Run(serial);
+        ASSERT_LE(ErrorOf(expected, problem.Expected(), s.k + 2), 1.0) << Describe(s);
+        for (int threads = 2; threads <= 3; ++threads) {
+          ThreadedParallel parallel(threads);
+          ASSERT_TRUE(SameBits(problem.Run(parallel), expected)) << Describe(s) << " threads " << threads;
+        }
+      }
+    }
+  });
+}
+
 // Kernels add where the sum is, or elsewhere.
 TEST(Gemm, AddingToAnUncutSumGivesTheBitsOfAResidual) {
   ForEachIsa([](Isa) {

@@ -7,6 +7,7 @@ constexpr SimdKernels<T> Kernels() {
   return SimdKernels<T>{.lanes = kLanes<T>,
                         .gemm_scratch = GemmScratch<T>,
                         .gemm = GemmOneBlock<T>,
+                        .sum_parts = SumParts<T>,
                         .pack_matrix = PackMatrix<T>,
                         .transpose = Transpose<T>,
                         .signal = Signal<T>,

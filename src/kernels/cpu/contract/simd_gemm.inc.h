@@ -464,3 +464,19 @@ void GemmOneBlock(const GemmBlock<T>& g) {
     if (parts.last()) return;
   }
 }
+
+template <typename T>
+void SumParts(const SumBlock<T>& s) {
+  for (int64_t i = 0; i < s.m; ++i) {
+    for (int64_t j = 0; j < s.n; j += kLanes<T>) {
+      const int last = s.n - j < kLanes<T> ? static_cast<int>(s.n - j) : kLanes<T>;
+      const auto load = [last](const T* at) { return LoadColumns<T, 1>(at, 0, last); };
+      const T* const from = s.parts + i * s.row + j;
+      Vec<T> sum = load(from) + load(from + s.part);
+      for (int64_t part = 2; part < s.count; ++part) sum += load(from + part * s.part);
+      if (s.bias != nullptr) sum += load(s.bias + j);
+      if (s.residual != nullptr) sum += load(s.residual + i * s.ldc + j);
+      StoreColumns<T, 1>(s.c + i * s.ldc + j, 0, last, Rectified<T>(sum, s.rectify));
+    }
+  }
+}

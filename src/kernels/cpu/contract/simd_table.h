@@ -48,6 +48,20 @@ struct GemmBlock {
   int64_t then_column = 0;
 };
 
+// The sum of `count` (at least 2) matrices of m rows of n columns, `row` elements apart, of which each begins
+// `part` elements behind the one before; then the epilogue as above.
+template <typename T>
+struct SumBlock {
+  const T* parts;
+  int64_t count, part;
+  int64_t m, n, row;
+  T* c;
+  int64_t ldc;
+  const T* bias;
+  const T* residual;
+  Rectify rectify;
+};
+
 // out[o][p] = sum over t of weights[t * weight_row + o] * signal[offsets[t] + p], for p in [0, length).
 // Length is a multiple of lanes.
 template <typename T>
@@ -137,6 +151,7 @@ struct SimdKernels {
 
   int64_t (*gemm_scratch)(int64_t k, int64_t segments);
   void (*gemm)(const GemmBlock<T>& block);
+  void (*sum_parts)(const SumBlock<T>& block);
   // `segments` times k rows of n columns into as many rows of n rounded up to lanes, in the order of gemm.
   void (*pack_matrix)(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t segments, int64_t n,
                       T* packed);
