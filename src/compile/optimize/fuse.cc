@@ -223,7 +223,7 @@ class Fuser {
 
   static bool TakeAdd(const Edge& use, Chain* chain) {
     Node* const node = use.dst;
-    const bool to_sum = AddsToSum(use);
+    const bool to_sum = AddsToSum(use) || AddsToProducts(*chain->first(), use);
     if (node->op_name() != "Add" && node->op_name() != "AddV2" && !to_sum) return false;
     const Edge& other = *node->data_in_edges()[1 - use.dst_input];
     Take(node, to_sum ? "AddN" : "Add", chain);
@@ -236,6 +236,13 @@ class Fuser {
     const Node& node = *use.dst;
     return node.op_name() == "AddN" && node.num_inputs() == 2 && use.dst_input == 1 &&
            ProductOp(*use.src) == "MatMul" && node.data_in_edges()[0]->src->op_name() == "Switch";
+  }
+
+  // The sum of the products of a loop's state and of its inputs, as the pass loop_products makes it.
+  static bool AddsToProducts(const Node& first, const Edge& use) {
+    const Node& node = *use.dst;
+    return node.op_name() == "AddN" && node.num_inputs() == 2 && use.dst_input == 1 &&
+           ProductOp(first) == "MatMul" && node.data_in_edges()[0]->src->op_name() == "TensorArrayReadV3";
   }
 
   bool HasKernel(const Node& where, const NodeProps& props) const {

@@ -138,6 +138,18 @@ TEST_F(FuseTest, OnlySumsOfLoopsTakeProductsOfAddN) {
   EXPECT_EQ(Fuse(), 0);
 }
 
+TEST_F(FuseTest, TheProductsOfALoopsInputsAreAnArgument) {
+  Add("size", "Placeholder", {}, {{"dtype", DataType::kInt32}});
+  Add("array", "TensorArrayV3", {"size"}, {{"dtype", DataType::kFloat}});
+  Add("read", "TensorArrayReadV3", {"array", "size", "array:1"}, {{"dtype", DataType::kFloat}});
+  Add("m", "MatMul", {"x", "w"});
+  Add("biased", "BiasAdd", {"m", "b"});
+  Add("sum", "AddN", {"read", "biased"}, {{"T", DataType::kFloat}, {"N", 2}});
+  EXPECT_EQ(Fuse(), 2);
+  EXPECT_THAT(GraphText(graph_), HasSubstr("sum = _FusedMatMul(x, w, b, read)"));
+  EXPECT_THAT(FusedOps("sum"), testing::ElementsAre("BiasAdd", "AddN"));
+}
+
 TEST_F(FuseTest, BatchNormOfInferenceIsFolded) {
   Conv("c");
   Norm("n", "c", /*training=*/false);

@@ -226,10 +226,10 @@ class Splitter {
     const TensorRef biased = p.bias == nullptr ? product
                                                : Make(*p.bias, "of_state", "BiasAdd", p.bias->attrs(),
                                                       {product, InputOf(*p.bias, 1)});
-    // AddN refuses what AddV2 would broadcast.
+    // AddN refuses what AddV2 would broadcast. In this order the pass fuse takes it into the product.
     const TensorRef sum =
         p.rows_known ? Make(*p.product, "sum", "AddV2", {{"T", type}}, {biased, read})
-                     : Make(*p.product, "sum", "AddN", {{"T", type}, {"N", int64_t{2}}}, {biased, read});
+                     : Make(*p.product, "sum", "AddN", {{"T", type}, {"N", int64_t{2}}}, {read, biased});
     if (failed_) {
       for (auto it = made_.rbegin(); it != made_.rend(); ++it) graph_->RemoveNode(*it);
       return false;
