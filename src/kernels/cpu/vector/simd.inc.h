@@ -300,8 +300,12 @@ MR_INLINE V FirstLanes(V v, V rest, int64_t n) {
 template <typename T, typename F>
 MR_INLINE void MapLoop(const T* in, T* out, int64_t n, F f) {
   constexpr int kLanes = Fp<T>::kLanes;
+  constexpr int64_t kAhead = 512 / sizeof(T);  // what lies behind the first cache is asked for early
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) Store(out + i, f(Load(in + i)));
+  for (; i + kLanes <= n; i += kLanes) {
+    __builtin_prefetch(in + i + kAhead);
+    Store(out + i, f(Load(in + i)));
+  }
   if (i < n) StorePart(out + i, f(LoadPart(in + i, n - i)), n - i);
 }
 

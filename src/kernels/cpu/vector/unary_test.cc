@@ -43,7 +43,7 @@ const std::vector<Accuracy>& Accuracies() {
       {UnaryOp::kLog, 1.0, [](L x) { return std::log(x); }},
       {UnaryOp::kLog1p, 1.6, [](L x) { return std::log1p(x); }},
       {UnaryOp::kTanh, 5.5, [](L x) { return std::tanh(x); }},
-      {UnaryOp::kSigmoid, 3.3, Sigmoid},
+      {UnaryOp::kSigmoid, 3.9, Sigmoid},
       {UnaryOp::kErf, 1.4, [](L x) { return std::erf(x); }},
       {UnaryOp::kErfc, 5, [](L x) { return std::erfc(x); }},
       {UnaryOp::kSin, 3, [](L x) { return std::sin(x); }},
