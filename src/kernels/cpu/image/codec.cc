@@ -167,9 +167,7 @@ class JpegShapeKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const std::string_view bytes, FileContents(context.input(0)));
     const auto size = io::JpegSize(bytes);
-    if (!size.ok()) {
-      return errors::InvalidArgument("Invalid JPEG data, size ", bytes.size(), "; ", size.status().message());
-    }
+    if (!size.ok()) return errors::InvalidArgument("Invalid JPEG data, size ", bytes.size());
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape({3})));
     const int64_t values[] = {size->height, size->width, size->channels};
     for (int i = 0; i < 3; ++i) {

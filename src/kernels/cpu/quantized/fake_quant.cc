@@ -127,8 +127,10 @@ class VarsKernel : public FakeQuantKernel {
       const char* name = i == 1 ? "min" : "max";
       if (!kChannels) {
         MR_RETURN_IF_ERROR(RequireScalar(limit, name));
-      } else if (!limit.shape().IsVector() || limit.dim(0) != depth) {
-        return errors::InvalidArgument(name, " has incorrect size, expected ", depth, " was ", limit.shape());
+      } else if (!limit.shape().IsVector()) {
+        return errors::InvalidArgument(name, " must be a vector, got shape ", limit.shape());
+      } else if (limit.dim(0) != depth) {
+        return errors::InvalidArgument(name, " has incorrect size, expected ", depth, " was ", limit.dim(0));
       }
     }
     std::vector<Steps> steps;
