@@ -36,7 +36,8 @@ Operands OperandsOf(const GemmShape& s) {
           StridesOf(s.trans_b, s.ldb, s.trans_b ? s.k : s.n), s.ldc == 0 ? s.n : s.ldc};
 }
 
-// The blocks that a product is cut into. They depend on the shape only: so does every rounding.
+// The blocks that a product is cut into. No rounding depends on them: every sum goes through the depth in
+// order.
 struct Grid {
   int64_t m_size, n_size;  // of a block
   int64_t m_blocks, n_blocks;
@@ -45,16 +46,17 @@ struct Grid {
 
 // Below this a product isn't worth waking a thread.
 constexpr double kSmallFlops = 1 << 19;
-constexpr double kUnitFlops = 1 << 19;
+// Larger blocks cost less, but come out less even for several threads.
+constexpr double UnitFlops(int threads) { return threads == 1 ? 1 << 20 : 1 << 19; }
 constexpr int64_t kFewBlocks = 8;
 constexpr int64_t kLeastRows = 24;
 
-Grid GridOf(const GemmShape& s, int64_t lanes) {
+Grid GridOf(const GemmShape& s, int64_t lanes, int threads) {
   const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   if (flops <= kSmallFlops) return {s.m, s.n, 1, 1};
   const int64_t panel = 3 * lanes;
   Grid grid;
-  const double units = flops / kUnitFlops;
+  const double units = flops / UnitFlops(threads);
   const int64_t panels = CeilDiv(s.n, panel);
   grid.n_size = CeilDiv(panels, std::clamp<int64_t>(static_cast<int64_t>(units), 1, panels)) * panel;
   const int64_t row_blocks = std::max<int64_t>(s.m / 192, 1);
@@ -340,9 +342,10 @@ template <typename T>
 void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parallel,
               const GemmEpilogue<T>& epilogue, const T* packed) {
   if (s.m <= 0 || s.n <= 0) return;
-  const Job<T> job{s, a, b, c, OperandsOf(s), GridOf(s, ActiveKernels<T>().lanes), epilogue, packed};
+  const int threads = parallel.num_threads();
+  const Job<T> job{s, a, b, c, OperandsOf(s), GridOf(s, ActiveKernels<T>().lanes, threads), epilogue, packed};
   if (packed == nullptr && IsLarge(s) && MultiplyLarge(job, parallel)) return;
-  if (SharesDepth(job, parallel.num_threads()) && MultiplyByDepth(job, parallel)) return;
+  if (SharesDepth(job, threads) && MultiplyByDepth(job, parallel)) return;
   const Grid& grid = job.grid;
   const auto run = [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit)
