@@ -3,7 +3,9 @@
 // RGBToHSV, HSVToRGB and the adjustments of contrast, hue and saturation.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
 
 namespace millrace {
@@ -222,20 +224,32 @@ class AdjustContrastKernel final : public OpKernel {
   }
 
  private:
-  // Away from the mean of each channel.
+  // Away from the mean of each channel. Goes by as many whole pixels as fill several registers.
   static void Stretch(const float* in, int64_t pixels, int64_t channels, float factor, float* out) {
-    std::vector<double> sums(static_cast<size_t>(channels));
-    for (int64_t p = 0; p < pixels; ++p) {
-      for (int64_t c = 0; c < channels; ++c)
-        sums[static_cast<size_t>(c)] += static_cast<double>(in[p * channels + c]);
-    }
-    for (double& sum : sums) sum /= static_cast<double>(pixels);
-    for (int64_t p = 0; p < pixels; ++p) {
-      for (int64_t c = 0; c < channels; ++c) {
-        const auto mean = static_cast<float>(sums[static_cast<size_t>(c)]);
-        out[p * channels + c] = (in[p * channels + c] - mean) * factor + mean;
+    constexpr int64_t kStep = 96;
+    const int64_t pixels_a_step = std::max<int64_t>(1, kStep / channels);
+    const int64_t step = pixels_a_step * channels, n = pixels * channels;
+    std::vector<double> sums(static_cast<size_t>(step));
+    std::vector<float> means(static_cast<size_t>(step));
+    RunLoop([=, sums = sums.data()]() MR_INLINE_LAMBDA {
+      int64_t i = 0;
+      for (; i + step <= n; i += step) {
+        for (int64_t j = 0; j < step; ++j) sums[j] += static_cast<double>(in[i + j]);
       }
+      for (int64_t j = 0; j < n - i; ++j) sums[j] += static_cast<double>(in[i + j]);
+    });
+    for (int64_t j = channels; j < step; ++j)
+      sums[static_cast<size_t>(j % channels)] += sums[static_cast<size_t>(j)];
+    for (int64_t j = 0; j < step; ++j) {
+      means[static_cast<size_t>(j)] =
+          static_cast<float>(sums[static_cast<size_t>(j % channels)] / static_cast<double>(pixels));
     }
+    RunLoop([=, means = means.data()]() MR_INLINE_LAMBDA {
+      for (int64_t i = 0; i < n; i += step) {
+        const int64_t count = std::min(step, n - i);
+        for (int64_t j = 0; j < count; ++j) out[i + j] = (in[i + j] - means[j]) * factor + means[j];
+      }
+    });
   }
 };
 

@@ -3,7 +3,10 @@
 // CropAndResize and its gradients.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
 
 namespace millrace {
@@ -51,55 +54,60 @@ struct Side {
   const float last, step, start;
 };
 
-struct Tap {
-  explicit Tap(float at)
-      : lower(static_cast<int64_t>(std::floor(at))),
-        upper(static_cast<int64_t>(std::ceil(at))),
-        share(at - std::floor(at)) {}
-  int64_t lower, upper;
-  float share;
+// The pixels around a position along a side, `unit` numbers apart; the nearest one where this is the method.
+struct Place {
+  bool inside = false;
+  int64_t lower = 0, upper = 0;
+  float share = 0;
 };
 
-// Calls pixel(offset of the crop's pixel, y, x, positions in the image) for the pixels of box b whose origin
-// lies in the image, and outside(offset, pixels) for the others.
-template <typename Pixel, typename Outside>
-void ForCrop(const CropSizes& s, const float* box, int64_t offset, Pixel pixel, Outside outside) {
+Place PlaceOf(const Side& side, int64_t i, int64_t unit, bool nearest) {
+  const float at = side.At(i);
+  if (!side.Inside(at)) return {};
+  if (nearest) {
+    const int64_t pixel = static_cast<int64_t>(std::round(at)) * unit;
+    return {true, pixel, pixel, 0};
+  }
+  const float lower = std::floor(at);
+  return {true, static_cast<int64_t>(lower) * unit, static_cast<int64_t>(std::ceil(at)) * unit, at - lower};
+}
+
+// A row of a crop that lies in the image: the rows around it and the places of its pixels in them.
+struct CropRow {
+  int64_t y, offset;  // the offset of its first number in the crops
+  int64_t top, bottom;
+  float share;
+  const Place* columns;
+};
+
+// Calls row(CropRow) for the rows of crop b whose origin lies in the image and outside(offset) for the
+// others.
+template <typename Row, typename Outside>
+void ForRows(const CropSizes& s, const float* box, int64_t b, int64_t image, bool nearest, Row row,
+             Outside outside) {
   const Side rows(box[0], box[2], s.height, s.crop_h), columns(box[1], box[3], s.width, s.crop_w);
-  for (int64_t y = 0; y < s.crop_h; ++y, offset += s.crop_w * s.channels) {
-    const float in_y = rows.At(y);
-    if (!rows.Inside(in_y)) {
-      outside(offset, s.crop_w);
-      continue;
-    }
-    for (int64_t x = 0; x < s.crop_w; ++x) {
-      const float in_x = columns.At(x);
-      const int64_t at = offset + x * s.channels;
-      if (columns.Inside(in_x)) {
-        pixel(at, y, x, in_y, in_x);
-      } else {
-        outside(at, 1);
-      }
+  std::vector<Place> places(static_cast<size_t>(s.crop_w));
+  for (int64_t x = 0; x < s.crop_w; ++x)
+    places[static_cast<size_t>(x)] = PlaceOf(columns, x, s.channels, nearest);
+  const int64_t width = s.width * s.channels, first = image * s.height * width;
+  for (int64_t y = 0; y < s.crop_h; ++y) {
+    const int64_t offset = b * s.crop_samples() + y * s.crop_w * s.channels;
+    const Place place = PlaceOf(rows, y, width, nearest);
+    if (place.inside) {
+      row(CropRow{y, offset, first + place.lower, first + place.upper, place.share, places.data()});
+    } else {
+      outside(offset);
     }
   }
 }
 
-// The four pixels around a position.
-struct Corners {
-  Corners(const CropSizes& s, int64_t image, float y, float x) : rows(y), columns(x) {
-    const int64_t top = (image * s.height + rows.lower) * s.width;
-    const int64_t bottom = (image * s.height + rows.upper) * s.width;
-    top_left = (top + columns.lower) * s.channels;
-    top_right = (top + columns.upper) * s.channels;
-    bottom_left = (bottom + columns.lower) * s.channels;
-    bottom_right = (bottom + columns.upper) * s.channels;
-  }
-  Tap rows, columns;
-  int64_t top_left, top_right, bottom_left, bottom_right;
-};
-
-int64_t NearestPixel(const CropSizes& s, int64_t image, float y, float x) {
-  const auto row = static_cast<int64_t>(std::round(y)), column = static_cast<int64_t>(std::round(x));
-  return ((image * s.height + row) * s.width + column) * s.channels;
+// Calls fn(lanes, first channel) for blocks of `lanes` channels, which are a constant.
+template <typename Fn>
+inline MR_INLINE_LAMBDA void ForChannels(int64_t channels, const Fn& fn) {
+  int64_t c = 0;
+  for (; c + 16 <= channels; c += 16) fn(std::integral_constant<int, 16>(), c);
+  for (; c + 4 <= channels; c += 4) fn(std::integral_constant<int, 4>(), c);
+  for (; c < channels; ++c) fn(std::integral_constant<int, 1>(), c);
 }
 
 class CropAndResizeKernel final : public OpKernel {
@@ -128,32 +136,45 @@ class CropAndResizeKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const Tensor floats, ToFloat(context, images));
     const float* from = floats.data<float>();
     float* to = out->data<float>();
+    const int64_t crop_row = s.crop_w * s.channels;
     context.ParallelFor(s.boxes, s.crop_samples() * 4, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
-        const int64_t image = numbers.data<int32_t>()[b];
-        ForCrop(
-            s, boxes.data<float>() + 4 * b, b * s.crop_samples(),
-            [&](int64_t at, int64_t, int64_t, float y, float x) { Sample(s, image, y, x, from, to + at); },
-            [&](int64_t at, int64_t pixels) { std::fill_n(to + at, pixels * s.channels, outside_); });
+        ForRows(
+            s, boxes.data<float>() + 4 * b, b, numbers.data<int32_t>()[b], nearest_,
+            [&](const CropRow& row) { Sample(s, row, from, to + row.offset); },
+            [&](int64_t offset) { std::fill_n(to + offset, crop_row, outside_); });
       }
     });
     return Status();
   }
 
  private:
-  void Sample(const CropSizes& s, int64_t image, float y, float x, const float* from, float* to) const {
-    if (nearest_) {
-      std::copy_n(from + NearestPixel(s, image, y, x), s.channels, to);
-      return;
-    }
-    const Corners p(s, image, y, x);
-    for (int64_t c = 0; c < s.channels; ++c) {
-      const float top =
-          from[p.top_left + c] + (from[p.top_right + c] - from[p.top_left + c]) * p.columns.share;
-      const float bottom =
-          from[p.bottom_left + c] + (from[p.bottom_right + c] - from[p.bottom_left + c]) * p.columns.share;
-      to[c] = top + (bottom - top) * p.rows.share;
-    }
+  void Sample(const CropSizes& s, const CropRow& row, const float* from, float* to) const {
+    RunLoop([=, columns = s.crop_w, channels = s.channels, nearest = nearest_, outside = outside_]()
+                MR_INLINE_LAMBDA {
+                  for (int64_t x = 0; x < columns; ++x) {
+                    const Place& place = row.columns[x];
+                    const float *top = from + row.top, *bottom = from + row.bottom;
+                    ForChannels(channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
+                      float* const pixel = to + x * channels + c;
+                      float sums[lanes()];
+                      ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { sums[l] = outside; });
+                      if (place.inside) {
+                        const float *tl = top + place.lower + c, *tr = top + place.upper + c;
+                        const float *bl = bottom + place.lower + c, *br = bottom + place.upper + c;
+                        ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { sums[l] = tl[l]; });
+                        if (!nearest) {
+                          ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA {
+                            const float above = tl[l] + (tr[l] - tl[l]) * place.share;
+                            const float below = bl[l] + (br[l] - bl[l]) * place.share;
+                            sums[l] = above + (below - above) * row.share;
+                          });
+                        }
+                      }
+                      ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { pixel[l] = sums[l]; });
+                    });
+                  }
+                });
   }
 
   const bool nearest_;
@@ -206,33 +227,46 @@ class CropGradImageKernel final : public OpKernel {
   void Add(const CropSizes& s, const Tensor& boxes, const Tensor& numbers, const float* grads,
            std::span<T> sums) const {
     std::fill(sums.begin(), sums.end(), T(0));
-    const auto nothing = [](int64_t, int64_t) {};
     for (int64_t b = 0; b < s.boxes; ++b) {
-      const int64_t image = numbers.data<int32_t>()[b];
-      ForCrop(
-          s, boxes.data<float>() + 4 * b, b * s.crop_samples(),
-          [&](int64_t at, int64_t, int64_t, float y, float x) {
-            Spread(s, image, y, x, grads + at, sums.data());
-          },
-          nothing);
+      ForRows(
+          s, boxes.data<float>() + 4 * b, b, numbers.data<int32_t>()[b], nearest_,
+          [&](const CropRow& row) { Spread(s, row, grads + row.offset, sums.data()); }, [](int64_t) {});
     }
   }
 
   template <typename T>
-  void Spread(const CropSizes& s, int64_t image, float y, float x, const float* dy, T* sums) const {
-    if (nearest_) {
-      T* pixel = sums + NearestPixel(s, image, y, x);
-      for (int64_t c = 0; c < s.channels; ++c) pixel[c] += static_cast<T>(dy[c]);
-      return;
-    }
-    const Corners p(s, image, y, x);
-    for (int64_t c = 0; c < s.channels; ++c) {
-      const T top = (1 - p.rows.share) * static_cast<T>(dy[c]), bottom = p.rows.share * static_cast<T>(dy[c]);
-      sums[p.top_left + c] += (1 - p.columns.share) * top;
-      sums[p.top_right + c] += p.columns.share * top;
-      sums[p.bottom_left + c] += (1 - p.columns.share) * bottom;
-      sums[p.bottom_right + c] += p.columns.share * bottom;
-    }
+  void Spread(const CropSizes& s, const CropRow& row, const float* grads, T* sums) const {
+    RunLoop([=, columns = s.crop_w, channels = s.channels, nearest = nearest_]() MR_INLINE_LAMBDA {
+      for (int64_t x = 0; x < columns; ++x) {
+        const Place& place = row.columns[x];
+        if (!place.inside) continue;
+        const T below = static_cast<T>(row.share), above = static_cast<T>(1 - row.share);
+        const T right = static_cast<T>(place.share), left = static_cast<T>(1 - place.share);
+        ForChannels(channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
+          const float* const from = grads + x * channels + c;
+          T dy[lanes()], part[lanes()];
+          ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { dy[l] = static_cast<T>(from[l]); });
+          // Corner by corner, of which some may be the same pixel.
+          const auto add = [&](T weight, T* to) MR_INLINE_LAMBDA {
+            T now[lanes()];
+            ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { now[l] = to[l] + weight * part[l]; });
+            ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { to[l] = now[l]; });
+          };
+          T *const top = sums + row.top + c, *const bottom = sums + row.bottom + c;
+          if (nearest) {
+            ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { part[l] = dy[l]; });
+            add(T(1), top + place.lower);
+            return;
+          }
+          ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { part[l] = above * dy[l]; });
+          add(left, top + place.lower);
+          add(right, top + place.upper);
+          ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { part[l] = below * dy[l]; });
+          add(left, bottom + place.lower);
+          add(right, bottom + place.upper);
+        });
+      }
+    });
   }
 
   const bool nearest_;
@@ -257,40 +291,69 @@ class CropGradBoxesKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const Tensor floats, ToFloat(context, images));
     context.ParallelFor(s.boxes, s.crop_samples() * 6, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
-        AddBox(s, boxes.data<float>() + 4 * b, numbers.data<int32_t>()[b], b * s.crop_samples(),
-               grads.data<float>(), floats.data<float>(), out->data<float>() + 4 * b);
+        AddBox(s, boxes.data<float>() + 4 * b, b, numbers.data<int32_t>()[b], grads.data<float>(),
+               floats.data<float>(), out->data<float>() + 4 * b);
       }
     });
     return Status();
   }
 
  private:
-  static void AddBox(const CropSizes& s, const float* box, int64_t image, int64_t offset, const float* grads,
+  // Sums over a row of the gradients by its position, and by those of its pixels times their derivatives by
+  // the left and the right end of the box.
+  struct Sums {
+    float along_y = 0, left = 0, right = 0;
+  };
+
+  static void AddBox(const CropSizes& s, const float* box, int64_t b, int64_t image, const float* grads,
                      const float* from, float* sums) {
-    const Side rows(0, 1, s.height, s.crop_h), columns(0, 1, s.width, s.crop_w);
-    ForCrop(
-        s, box, offset,
-        [&](int64_t at, int64_t y, int64_t x, float in_y, float in_x) {
-          const Corners p(s, image, in_y, in_x);
-          float along_y = 0, along_x = 0;
-          for (int64_t c = 0; c < s.channels; ++c) {
-            const float tl = from[p.top_left + c], tr = from[p.top_right + c];
-            const float bl = from[p.bottom_left + c], br = from[p.bottom_right + c];
-            along_y += grads[at + c] * ((1 - p.columns.share) * (bl - tl) + p.columns.share * (br - tr));
-            along_x += grads[at + c] * ((1 - p.rows.share) * (tr - tl) + p.rows.share * (br - bl));
-          }
-          AddSide(rows, s.crop_h, y, along_y, sums, 0);
-          AddSide(columns, s.crop_w, x, along_x, sums, 1);
+    const Side rows(0, 1, s.height, s.crop_h);
+    ForRows(
+        s, box, b, image, /*nearest=*/false,
+        [&](const CropRow& row) {
+          const Sums of_row = RowSums(s, row, grads + row.offset, from);
+          const float upper = s.crop_h > 1 ? static_cast<float>(row.y) * rows.step : 0.5f * rows.last;
+          sums[0] += of_row.along_y * (rows.last - upper);
+          sums[2] += of_row.along_y * upper;
+          sums[1] += of_row.left;
+          sums[3] += of_row.right;
         },
-        [](int64_t, int64_t) {});
+        [](int64_t) {});
   }
 
-  // The derivatives of a position by the two ends of its side of the box, which are sums[first] and
-  // sums[first + 2].
-  static void AddSide(const Side& unit, int64_t crop, int64_t i, float grad, float* sums, int first) {
-    const float upper = crop > 1 ? static_cast<float>(i) * unit.step : 0.5f * unit.last;
-    sums[first] += grad * (unit.last - upper);
-    sums[first + 2] += grad * upper;
+  static Sums RowSums(const CropSizes& s, const CropRow& row, const float* grads, const float* from) {
+    Sums of_row;
+    RunLoop([=, sums = &of_row, unit = Side(0, 1, s.width, s.crop_w), width = s.crop_w,
+             channels = s.channels]() MR_INLINE_LAMBDA {
+      const float *top = from + row.top, *bottom = from + row.bottom;
+      ForChannels(channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
+        float along_y[lanes()], left[lanes()], right[lanes()];
+        ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { along_y[l] = left[l] = right[l] = 0; });
+        for (int64_t x = 0; x < width; ++x) {
+          const Place& place = row.columns[x];
+          if (!place.inside) continue;
+          const float* const dy = grads + x * channels + c;
+          const float *tl = top + place.lower + c, *tr = top + place.upper + c;
+          const float *bl = bottom + place.lower + c, *br = bottom + place.upper + c;
+          const float upper = width > 1 ? static_cast<float>(x) * unit.step : 0.5f * unit.last;
+          const float lower = unit.last - upper;
+          ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA {
+            along_y[l] += dy[l] * ((1 - place.share) * (bl[l] - tl[l]) + place.share * (br[l] - tr[l]));
+          });
+          ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA {
+            const float along_x = dy[l] * ((1 - row.share) * (tr[l] - tl[l]) + row.share * (br[l] - bl[l]));
+            left[l] += along_x * lower;
+            right[l] += along_x * upper;
+          });
+        }
+        for (int l = 0; l < lanes(); ++l) {
+          sums->along_y += along_y[l];
+          sums->left += left[l];
+          sums->right += right[l];
+        }
+      });
+    });
+    return of_row;
   }
 };
 

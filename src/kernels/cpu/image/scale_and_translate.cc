@@ -8,13 +8,15 @@
 #include <vector>
 
 #include "kernels/cpu/image/scaling.h"
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/loop.h"
 
 namespace millrace {
 namespace {
 
 using image::ResizeSizes;
 
-constexpr int64_t kCostPerTapNs = 2;
+constexpr double kCostPerTapNs = 0.2;
 // What the windows of all rows, or of all columns, may have together.
 constexpr int64_t kMostTaps = int64_t{1} << 28;
 
@@ -89,14 +91,17 @@ StatusOr<Windows> MakeWindows(const Sampler& sampler, bool antialias, const Axis
     if (static_cast<int64_t>(w.weights.size()) + last - begin >= kMostTaps)
       return errors::ResourceExhausted("The windows would have more than ", kMostTaps, " weights");
     float sum = 0;
-    std::vector<float> weights;
+    const size_t first = w.weights.size();
     for (int64_t k = begin; k <= last; ++k) {
-      weights.push_back(sampler.weight(std::abs((static_cast<float>(k) + 0.5f - centre) / stretch)));
-      sum += weights.back();
+      w.weights.push_back(sampler.weight(std::abs((static_cast<float>(k) + 0.5f - centre) / stretch)));
+      sum += w.weights.back();
     }
     w.start.back() = begin;
-    if (std::abs(sum) < 1000.0f * std::numeric_limits<float>::min()) continue;
-    for (const float weight : weights) w.weights.push_back(weight / sum);
+    if (std::abs(sum) < 1000.0f * std::numeric_limits<float>::min()) {
+      w.weights.resize(first);
+      continue;
+    }
+    for (size_t k = first; k < w.weights.size(); ++k) w.weights[k] /= sum;
   }
   w.first_weight.push_back(static_cast<int64_t>(w.weights.size()));
   return w;
@@ -138,17 +143,90 @@ class ScaleAndTranslateBase : public OpKernel {
   const bool antialias_;
 };
 
-// Calls fn(from, to, weight) for each pair of an output's and an input's index along one dimension.
-template <typename Fn>
-void ForTaps(const Windows& w, Fn fn) {
-  for (size_t i = 0; i < w.start.size(); ++i) {
-    for (int64_t k = w.first_weight[i]; k < w.first_weight[i + 1]; ++k)
-      fn(static_cast<int64_t>(i), w.start[i] + k - w.first_weight[i], w.weights[static_cast<size_t>(k)]);
+// Of each of `in` pixels the outputs whose windows hold it, which lie side by side, with the same weights.
+StatusOr<Windows> Transposed(const Windows& w, int64_t in) {
+  const auto out = static_cast<int64_t>(w.start.size());
+  const auto taps = [&](int64_t i) {
+    return w.first_weight[static_cast<size_t>(i) + 1] - w.first_weight[static_cast<size_t>(i)];
+  };
+  std::vector<int64_t> ends(static_cast<size_t>(in), 0);
+  Windows t;
+  t.start.assign(static_cast<size_t>(in), 0);
+  for (int64_t i = 0; i < out; ++i) {
+    const int64_t start = w.start[static_cast<size_t>(i)];
+    for (int64_t k = start; k < start + taps(i); ++k) {
+      const auto pixel = static_cast<size_t>(k);
+      if (ends[pixel] == 0) t.start[pixel] = i;
+      ends[pixel] = i + 1;
+    }
   }
+  int64_t total = 0;
+  for (size_t pixel = 0; pixel < ends.size(); ++pixel) {
+    t.first_weight.push_back(total);
+    if (ends[pixel] > 0) total += ends[pixel] - t.start[pixel];
+    if (total > kMostTaps)
+      return errors::ResourceExhausted("The windows have more than ", kMostTaps, " weights");
+  }
+  t.first_weight.push_back(total);
+  t.weights.assign(static_cast<size_t>(total), 0.0f);  // also of outputs between these that have no weights
+  for (int64_t i = 0; i < out; ++i) {
+    for (int64_t k = 0; k < taps(i); ++k) {
+      const auto pixel = static_cast<size_t>(w.start[static_cast<size_t>(i)] + k);
+      t.weights[static_cast<size_t>(t.first_weight[pixel] + i - t.start[pixel])] =
+          w.weights[static_cast<size_t>(w.first_weight[static_cast<size_t>(i)] + k)];
+    }
+  }
+  return t;
 }
 
-void AddScaled(const float* from, float weight, int64_t n, float* to) {
-  for (int64_t i = 0; i < n; ++i) to[i] += from[i] * weight;
+// to[i] = the sum of weights[k] * from[k * stride + i] for k < taps, i < n.
+inline MR_INLINE_LAMBDA void WeightedSum(const float* from, int64_t stride, const float* weights,
+                                         int64_t taps, int64_t n, float* to) {
+  const auto block = [&](auto lanes, int64_t i) MR_INLINE_LAMBDA {
+    float sums[lanes()];
+    ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { sums[l] = 0; });
+    const float* x = from + i;
+    for (int64_t k = 0; k < taps; ++k, x += stride)
+      ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { sums[l] += x[l] * weights[k]; });
+    ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { to[i + l] = sums[l]; });
+  };
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) block(std::integral_constant<int, 16>(), i);
+  for (; i + 4 <= n; i += 4) block(std::integral_constant<int, 4>(), i);
+  for (; i < n; ++i) block(std::integral_constant<int, 1>(), i);
+}
+
+// images: [batch, in_h, in_w, channels]; out: [batch, windows of rows, windows of columns, channels].
+struct Images {
+  int64_t batch, in_h, in_w, channels;
+};
+void Resample(const KernelContext& context, const Images& s, const Windows& rows, const Windows& columns,
+              const float* images, float* out) {
+  const auto out_h = static_cast<int64_t>(rows.start.size()),
+             out_w = static_cast<int64_t>(columns.start.size());
+  const int64_t in_row = s.in_w * s.channels;
+  const double row_taps = static_cast<double>(rows.weights.size()) / static_cast<double>(out_h);
+  const double cost =
+      kCostPerTapNs * (row_taps * static_cast<double>(in_row) +
+                       static_cast<double>(columns.weights.size()) * static_cast<double>(s.channels));
+  context.ParallelFor(
+      s.batch * out_h, static_cast<int64_t>(std::min(cost, 1e9)) + 1, [&](int64_t begin, int64_t end) {
+        std::vector<float> wide(static_cast<size_t>(in_row));
+        for (int64_t r = begin; r < end; ++r) {
+          const auto y = static_cast<size_t>(r % out_h);
+          const float* const from = images + (r / out_h * s.in_h + rows.start[y]) * in_row;
+          const int64_t first = rows.first_weight[y], taps = rows.first_weight[y + 1] - first;
+          RunLoop([=, weights = rows.weights.data(), row = wide.data(), to = out + r * out_w * s.channels,
+                   starts = columns.start.data(), firsts = columns.first_weight.data(),
+                   shares = columns.weights.data(), channels = s.channels]() MR_INLINE_LAMBDA {
+            WeightedSum(from, in_row, weights + first, taps, in_row, row);
+            for (int64_t x = 0; x < out_w; ++x) {
+              WeightedSum(row + starts[x] * channels, channels, shares + firsts[x], firsts[x + 1] - firsts[x],
+                          channels, to + x * channels);
+            }
+          });
+        }
+      });
 }
 
 // Inputs: images, size, scale, translation.
@@ -159,32 +237,10 @@ class ScaleAndTranslateKernel final : public ScaleAndTranslateBase {
     MR_ASSIGN_OR_RETURN(const ResizeSizes s, image::CheckResize(context.input(0), context.input(1)));
     MR_ASSIGN_OR_RETURN(const auto windows, ReadWindows(context, s));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, s.OutputShape()));
-    std::fill_n(out->data<float>(), out->num_elements(), 0.0f);
     if (out->num_elements() == 0) return Status();
     MR_ASSIGN_OR_RETURN(const Tensor in, ToFloat(context, context.input(0)));
-    // Rows first: [batch, out_h, in_w, channels].
-    MR_RETURN_IF_ERROR(CheckImageSize("The image between", s.batch, s.out_h, s.in_w, s.channels));
-    MR_ASSIGN_OR_RETURN(
-        Tensor between,
-        context.AllocateTemp(DataType::kFloat, TensorShape({s.batch, s.out_h, s.in_w, s.channels})));
-    std::fill_n(between.data<float>(), between.num_elements(), 0.0f);
-    const int64_t in_row = s.in_w * s.channels, out_row = s.out_w * s.channels;
-    const auto& rows = windows.first;
-    const auto& columns = windows.second;
-    context.ParallelFor(s.batch, s.out_h * in_row * kCostPerTapNs * 4, [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) {
-        ForTaps(rows, [&](int64_t to, int64_t from, float weight) {
-          AddScaled(in.data<float>() + (b * s.in_h + from) * in_row, weight, in_row,
-                    between.data<float>() + (b * s.out_h + to) * in_row);
-        });
-        for (int64_t y = b * s.out_h; y < (b + 1) * s.out_h; ++y) {
-          ForTaps(columns, [&](int64_t to, int64_t from, float weight) {
-            AddScaled(between.data<float>() + y * in_row + from * s.channels, weight, s.channels,
-                      out->data<float>() + y * out_row + to * s.channels);
-          });
-        }
-      }
-    });
+    Resample(context, {s.batch, s.in_h, s.in_w, s.channels}, windows.first, windows.second, in.data<float>(),
+             out->data<float>());
     return Status();
   }
 };
@@ -207,28 +263,11 @@ class ScaleAndTranslateGradKernel final : public ScaleAndTranslateBase {
                         image::CheckResize(original.shape(), grads.dim(1), grads.dim(2)));
     MR_ASSIGN_OR_RETURN(const auto windows, ReadWindows(context, s));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, original.shape()));
-    std::fill_n(out->data<float>(), out->num_elements(), 0.0f);
     if (out->num_elements() == 0) return Status();
-    const int64_t in_row = s.in_w * s.channels, out_row = s.out_w * s.channels;
-    const auto& rows = windows.first;
-    const auto& columns = windows.second;
-    context.ParallelFor(s.batch, s.out_h * in_row * kCostPerTapNs * 4, [&](int64_t begin, int64_t end) {
-      std::vector<float> wide(static_cast<size_t>(in_row));
-      for (int64_t b = begin; b < end; ++b) {
-        int64_t spread = -1;  // the row of the gradients that `wide` was made from
-        ForTaps(rows, [&](int64_t from, int64_t to, float weight) {
-          if (from != spread) {
-            std::fill(wide.begin(), wide.end(), 0.0f);
-            ForTaps(columns, [&](int64_t x, int64_t at, float share) {
-              AddScaled(grads.data<float>() + (b * s.out_h + from) * out_row + x * s.channels, share,
-                        s.channels, wide.data() + at * s.channels);
-            });
-            spread = from;
-          }
-          AddScaled(wide.data(), weight, in_row, out->data<float>() + (b * s.in_h + to) * in_row);
-        });
-      }
-    });
+    MR_ASSIGN_OR_RETURN(const Windows rows, Transposed(windows.first, s.in_h));
+    MR_ASSIGN_OR_RETURN(const Windows columns, Transposed(windows.second, s.in_w));
+    Resample(context, {s.batch, s.out_h, s.out_w, s.channels}, rows, columns, grads.data<float>(),
+             out->data<float>());
     return Status();
   }
 };
