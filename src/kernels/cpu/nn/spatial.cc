@@ -330,7 +330,19 @@ class DilationBackpropKernel final : public DilationKernel {
         best[l] = more ? here : best[l];
       });
     });
-    for (int l = 0; l < kLanes; ++l) sums[best[l] + l] = Plus(sums[best[l] + l], grads[l]);
+    if constexpr (kLanes == 1) {
+      sums[best[0]] = Plus(sums[best[0]], grads[0]);
+    } else {
+      // To every place of the window, most of them zeros: single numbers would wait for the ones before.
+      ForInside(w, inside, [&](int64_t x, int64_t f) {
+        const int64_t here = kFilter ? f : x;
+        T now[kLanes];
+        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+          now[l] = Plus(sums[here + l], best[l] == static_cast<Index>(here) ? grads[l] : T(0.0f));
+        });
+        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { sums[here + l] = now[l]; });
+      });
+    }
   }
 };
 

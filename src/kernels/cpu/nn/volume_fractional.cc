@@ -8,6 +8,8 @@
 
 #include "base/random/philox.h"
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/loop.h"
 
 namespace millrace {
 namespace {
@@ -97,17 +99,38 @@ struct Regions {
   }
   int64_t RowEnd(int64_t i) const { return End(rows, i, in_h); }
   int64_t ColumnEnd(int64_t i) const { return End(columns, i, in_w); }
-  // Calls fn(index of the pixel) for the region (y, x) of image n.
+};
+
+// The region (y, x) of image n: its first pixel and its sides.
+struct Region {
+  Region(const Regions& r, int64_t n, int64_t y, int64_t x)
+      : width(r.in_w),
+        rows(r.RowEnd(y) - r.rows[static_cast<size_t>(y)]),
+        columns(r.ColumnEnd(x) - r.columns[static_cast<size_t>(x)]),
+        first((n * r.in_h + r.rows[static_cast<size_t>(y)]) * r.in_w + r.columns[static_cast<size_t>(x)]) {}
+  // Calls fn(place) for all pixels, counted from the first one.
   template <typename Fn>
-  void ForPixels(int64_t n, int64_t y, int64_t x, Fn fn) const {
-    for (int64_t h = rows[static_cast<size_t>(y)]; h < RowEnd(y); ++h) {
-      for (int64_t w = columns[static_cast<size_t>(x)]; w < ColumnEnd(x); ++w) fn((n * in_h + h) * in_w + w);
+  MR_INLINE_LAMBDA void ForPixels(const Fn& fn) const {
+    for (int64_t h = 0; h < rows; ++h) {
+      for (int64_t w = 0; w < columns; ++w) fn(h * width + w);
     }
   }
-  int64_t Count(int64_t y, int64_t x) const {
-    return (RowEnd(y) - rows[static_cast<size_t>(y)]) * (ColumnEnd(x) - columns[static_cast<size_t>(x)]);
-  }
+  int64_t count() const { return rows * columns; }
+  const int64_t width, rows, columns, first;
 };
+
+// Calls fn(lanes, first channel) for blocks of `lanes` channels, which are a constant.
+template <typename T, typename Fn>
+MR_INLINE_LAMBDA inline void ForChannels(int64_t channels, const Fn& fn) {
+  int64_t c = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    for (; c + 16 <= channels; c += 16) fn(std::integral_constant<int, 16>(), c);
+    for (; c + 4 <= channels; c += 4) fn(std::integral_constant<int, 4>(), c);
+  } else {
+    for (; c + 8 <= channels; c += 8) fn(std::integral_constant<int, 8>(), c);
+  }
+  for (; c < channels; ++c) fn(std::integral_constant<int, 1>(), c);
+}
 
 template <bool kMax>
 class FractionalPoolKernel final : public OpKernel {
@@ -178,28 +201,36 @@ class FractionalPoolKernel final : public OpKernel {
 
   template <typename T>
   static void PoolRow(const Regions& r, int64_t n, int64_t y, const T* in, T* out) {
-    for (int64_t x = 0; x < r.out_w(); ++x) {
-      T* to = out + ((n * r.out_h() + y) * r.out_w() + x) * r.channels;
-      bool first = true;
-      r.ForPixels(n, y, x, [&](int64_t pixel) {
-        const T* from = in + pixel * r.channels;
-        for (int64_t c = 0; c < r.channels; ++c) {
-          if (first) {
-            to[c] = from[c];
-          } else if constexpr (kMax) {
-            to[c] = from[c] > to[c] ? from[c] : to[c];
-          } else {
-            to[c] = Plus(to[c], from[c]);
-          }
+    RunLoop([&]() MR_INLINE_LAMBDA {
+      for (int64_t x = 0; x < r.out_w(); ++x) {
+        const Region region(r, n, y, x);
+        T* const to = out + ((n * r.out_h() + y) * r.out_w() + x) * r.channels;
+        if (region.count() <= 0) {
+          std::fill_n(to, r.channels, T(0));
+          continue;
         }
-        first = false;
-      });
-      if (first) std::fill_n(to, r.channels, T(0));
-      if (!kMax && !first) {
-        const T count = static_cast<T>(r.Count(y, x));
-        for (int64_t c = 0; c < r.channels; ++c) to[c] = static_cast<T>(to[c] / count);
+        const T* const from = in + region.first * r.channels;
+        ForChannels<T>(r.channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
+          T sums[lanes()];
+          // To -0 all numbers may be added without a change.
+          ForLanes<lanes()>([&](int l)
+                                MR_INLINE_LAMBDA { sums[l] = kMax ? from[c + l] : static_cast<T>(-0.0); });
+          region.ForPixels([&](int64_t place) MR_INLINE_LAMBDA {
+            const T* const pixel = from + place * r.channels + c;
+            ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA {
+              if constexpr (kMax) {
+                sums[l] = pixel[l] > sums[l] ? pixel[l] : sums[l];
+              } else {
+                sums[l] = Plus(sums[l], pixel[l]);
+              }
+            });
+          });
+          const auto count = static_cast<T>(region.count());
+          ForLanes<lanes()>(
+              [&](int l) MR_INLINE_LAMBDA { to[c + l] = kMax ? sums[l] : static_cast<T>(sums[l] / count); });
+        });
       }
-    }
+    });
   }
 
   const std::vector<float> ratios_;
@@ -255,38 +286,83 @@ class FractionalPoolGradKernel final : public OpKernel {
     return VisitPooled(context, grad.dtype(), [&]<typename T>() {
       // Regions may overlap, but those of two images do not.
       context.ParallelFor(r.batch, 4 * r.in_h * r.in_w * r.channels, [&](int64_t begin, int64_t end) {
-        for (int64_t n = begin; n < end; ++n) Spread(context, r, n, grad.data<T>(), out->data<T>());
+        for (int64_t i = begin * r.out_h(); i < end * r.out_h(); ++i) {
+          const int64_t n = i / r.out_h(), y = i % r.out_h();
+          const T* const from = grad.data<T>() + i * r.out_w() * r.channels;
+          if constexpr (kMax) {
+            SpreadToLargest(r, n, y, from, context.input(0).data<T>(), out->data<T>());
+          } else {
+            SpreadEvenly(r, n, y, from, out->data<T>());
+          }
+        }
       });
       return Status();
     });
   }
 
  private:
+  // The gradients of a row to the first largest element of each region.
   template <typename T>
-  static void Spread(const KernelContext& context, const Regions& r, int64_t n, const T* grad, T* out) {
-    for (int64_t y = 0; y < r.out_h(); ++y) {
-      for (int64_t x = 0; x < r.out_w(); ++x) {
-        const T* from = grad + ((n * r.out_h() + y) * r.out_w() + x) * r.channels;
-        if constexpr (kMax) {
-          const T* in = context.input(0).data<T>();
-          for (int64_t c = 0; c < r.channels; ++c) {
-            int64_t best = -1;
-            r.ForPixels(n, y, x, [&](int64_t pixel) {
-              const int64_t at = pixel * r.channels + c;
-              if (best < 0 || in[at] > in[best]) best = at;
+  static void SpreadToLargest(const Regions& r, int64_t n, int64_t y, const T* grad, const T* in, T* out) {
+    RunLoop([&]() MR_INLINE_LAMBDA {
+      using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+      for (int64_t x = 0; x < r.out_w(); ++x, grad += r.channels) {
+        const Region region(r, n, y, x);
+        if (region.count() <= 0) continue;
+        const T* const first = in + region.first * r.channels;
+        T* const to = out + region.first * r.channels;
+        ForChannels<T>(r.channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
+          T best[lanes()];
+          Place best_number[lanes()];
+          ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { best[l] = first[c + l]; });
+          ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { best_number[l] = 0; });
+          Place number = 0;
+          region.ForPixels([&](int64_t place) MR_INLINE_LAMBDA {
+            const T* const pixel = first + place * r.channels + c;
+            ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA {
+              const bool larger = pixel[l] > best[l];
+              best[l] = larger ? pixel[l] : best[l];
+              best_number[l] = larger ? number : best_number[l];
             });
-            if (best >= 0) out[best] = Plus(out[best], from[c]);
-          }
-        } else {
-          const auto count = static_cast<double>(std::max<int64_t>(r.Count(y, x), 1));
-          r.ForPixels(n, y, x, [&](int64_t pixel) {
-            T* to = out + pixel * r.channels;
-            for (int64_t c = 0; c < r.channels; ++c)
-              to[c] = Plus(to[c], static_cast<T>(static_cast<double>(from[c]) / count));
+            ++number;
           });
-        }
+          number = 0;
+          region.ForPixels([&](int64_t place) MR_INLINE_LAMBDA {
+            T* const pixel = to + place * r.channels + c;
+            T sums[lanes()];
+            ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA {
+              const T own = best_number[l] == number ? grad[c + l] : T(0);
+              sums[l] = Plus(pixel[l], own);
+            });
+            ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { pixel[l] = sums[l]; });
+            ++number;
+          });
+        });
       }
-    }
+    });
+  }
+
+  template <typename T>
+  static void SpreadEvenly(const Regions& r, int64_t n, int64_t y, const T* grad, T* out) {
+    RunLoop([&]() MR_INLINE_LAMBDA {
+      for (int64_t x = 0; x < r.out_w(); ++x, grad += r.channels) {
+        const Region region(r, n, y, x);
+        const auto count = static_cast<double>(std::max<int64_t>(region.count(), 1));
+        T* const to = out + region.first * r.channels;
+        ForChannels<T>(r.channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
+          T shares[lanes()];
+          ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA {
+            shares[l] = static_cast<T>(static_cast<double>(grad[c + l]) / count);
+          });
+          region.ForPixels([&](int64_t place) MR_INLINE_LAMBDA {
+            T* const pixel = to + place * r.channels + c;
+            T sums[lanes()];
+            ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { sums[l] = Plus(pixel[l], shares[l]); });
+            ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { pixel[l] = sums[l]; });
+          });
+        });
+      }
+    });
   }
 
   const bool overlapping_;
