@@ -3,6 +3,7 @@
 #include "kernels/cpu/rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -42,6 +43,10 @@ void CopyRows(DataType dtype, const void* src, std::span<const int64_t> rows, in
   const size_t size = ElementSize(dtype);
   if (row == 1 && size == 4) return as.template operator()<uint32_t>();
   if (row == 1 && size == 8) return as.template operator()<uint64_t>();
+  if (row == 2 && size == 8) {  // indices of matrices
+    row = 1;
+    return as.template operator()<std::array<uint64_t, 2>>();
+  }
   row *= static_cast<int64_t>(size);
   as.template operator()<char>();
 }

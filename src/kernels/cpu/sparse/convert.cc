@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/cpu/contract/scratch.h"
 #include "kernels/cpu/move.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/sparse/index_text.h"
@@ -50,6 +51,76 @@ Status CheckInBounds(const SparseParts& sparse) {
   return Status();
 }
 
+namespace {
+
+struct Keyed {
+  int64_t key, place;
+};
+
+// Sets one number for each index, in their order: its place in the box that holds them all. False if there
+// are too many such places.
+bool FindKeys(const int64_t* indices, int64_t n, int rank, Keyed* keys) {
+  std::vector<int64_t> first(indices, indices + rank), last = first;
+  for (int64_t i = 1; i < n; ++i) {
+    for (int d = 0; d < rank; ++d) {
+      const auto side = static_cast<size_t>(d);
+      first[side] = std::min(first[side], indices[i * rank + d]);
+      last[side] = std::max(last[side], indices[i * rank + d]);
+    }
+  }
+  int64_t places = 1;
+  for (size_t d = 0; d < first.size(); ++d) {
+    int64_t size = 0;
+    if (__builtin_sub_overflow(last[d], first[d], &size) || __builtin_add_overflow(size, 1, &size) ||
+        __builtin_mul_overflow(places, size, &places)) {
+      return false;
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t key = 0;
+    for (int d = 0; d < rank; ++d) {
+      const auto side = static_cast<size_t>(d);
+      key = key * (last[side] - first[side] + 1) + (indices[i * rank + d] - first[side]);
+    }
+    keys[i] = {key, i};
+  }
+  return true;
+}
+
+// Merges what is in order already, pair by pair of such runs; the earlier of equal ones first. The result is
+// in `keys` or in `other`, which are as long.
+const Keyed* SortRuns(Keyed* keys, Keyed* other, int64_t n) {
+  std::vector<int64_t> ends;
+  for (int64_t i = 1; i < n; ++i) {
+    if (keys[i].key < keys[i - 1].key) ends.push_back(i);
+  }
+  ends.push_back(n);
+  while (ends.size() > 1) {
+    std::vector<int64_t> longer;
+    int64_t begin = 0;
+    for (size_t r = 0; r < ends.size(); r += 2) {
+      const int64_t middle = ends[r], end = r + 1 < ends.size() ? ends[r + 1] : middle;
+      const Keyed *x = keys + begin, *y = keys + middle;
+      const Keyed *const x_end = y, *const y_end = keys + end;
+      Keyed* to = other + begin;
+      while (x < x_end && y < y_end) {
+        const bool later = y->key < x->key;  // without a branch, which would be mispredicted
+        *to++ = later ? *y : *x;
+        y += later ? 1 : 0;
+        x += later ? 0 : 1;
+      }
+      std::copy(y, y_end, std::copy(x, x_end, to));
+      longer.push_back(end);
+      begin = end;
+    }
+    std::swap(keys, other);
+    ends.swap(longer);
+  }
+  return keys;
+}
+
+}  // namespace
+
 std::vector<int64_t> SortedOrder(const int64_t* indices, int64_t n, int rank) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
@@ -57,7 +128,20 @@ std::vector<int64_t> SortedOrder(const int64_t* indices, int64_t n, int rank) {
     const int64_t *x = indices + a * rank, *y = indices + b * rank;
     return std::lexicographical_compare(x, x + rank, y, y + rank);
   };
-  if (!std::is_sorted(order.begin(), order.end(), less)) std::stable_sort(order.begin(), order.end(), less);
+  bool sorted = true;
+  if (rank == 1) {
+    sorted = std::is_sorted(indices, indices + n);
+  } else {
+    for (int64_t i = 1; sorted && i < n; ++i) sorted = !less(i, i - 1);
+  }
+  if (sorted) return order;
+  const cpu::Scratch keys = cpu::Scratch::Of<Keyed>(n), other = cpu::Scratch::Of<Keyed>(n);
+  if (!keys.ok() || !other.ok() || !FindKeys(indices, n, rank, keys.data<Keyed>())) {
+    std::stable_sort(order.begin(), order.end(), less);
+    return order;
+  }
+  const Keyed* const sorted_keys = SortRuns(keys.data<Keyed>(), other.data<Keyed>(), n);
+  for (size_t i = 0; i < order.size(); ++i) order[i] = sorted_keys[i].place;
   return order;
 }
 

@@ -2,36 +2,53 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sparse tensors joined, split and cut.
 #include <algorithm>
+#include <memory>
+#include <numeric>
 #include <vector>
 
+#include "kernels/cpu/array/count_before.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/sparse/util.h"
 
 namespace millrace {
 namespace {
 
-// Sets three outputs to the elements within a box, with indices relative to its corner.
-Status OutputBox(KernelContext& context, const SparseParts& sparse, std::span<const int64_t> begin,
-                 std::span<const int64_t> size, int indices_output, int values_output, int shape_output) {
+// Sets three outputs to some elements of a sparse tensor, with indices relative to `begin`.
+Status OutputPart(KernelContext& context, const SparseParts& sparse, std::span<const int64_t> elements,
+                  std::span<const int64_t> begin, std::span<const int64_t> size, int indices_output,
+                  int values_output, int shape_output) {
   const int rank = sparse.rank();
-  std::vector<int64_t> inside;
-  for (int64_t i = 0; i < sparse.size(); ++i) {
-    const int64_t* const index = sparse.index(i);
-    bool in = true;
-    for (int d = 0; in && d < rank; ++d) in = index[d] >= begin[d] && index[d] - begin[d] < size[d];
-    if (in) inside.push_back(i);
-  }
-  const auto n = static_cast<int64_t>(inside.size());
+  const auto n = static_cast<int64_t>(elements.size());
   MR_ASSIGN_OR_RETURN(Tensor* const indices, context.AllocateOutput(indices_output, TensorShape({n, rank})));
   MR_ASSIGN_OR_RETURN(Tensor* const values, context.AllocateOutput(values_output, TensorShape({n})));
   MR_ASSIGN_OR_RETURN(Tensor* const shape, context.AllocateOutput(shape_output, TensorShape({rank})));
   int64_t* to = indices->data<int64_t>();
-  for (const int64_t i : inside) {
-    for (int d = 0; d < rank; ++d) *to++ = sparse.index(i)[d] - begin[d];
+  for (const int64_t i : elements) {
+    const int64_t* const index = sparse.index(i);
+    for (int d = 0; d < rank; ++d) *to++ = index[d] - begin[static_cast<size_t>(d)];
   }
-  TakeRows(sparse.values->dtype(), sparse.values->raw_data(), inside, 1, values->raw_data());
+  TakeRows(sparse.values->dtype(), sparse.values->raw_data(), elements, 1, values->raw_data());
   std::copy(size.begin(), size.end(), shape->data<int64_t>());
   return Status();
+}
+
+// Writes the numbers of the elements within a box and returns how many there are.
+template <int kRank>
+int64_t FindInside(const SparseParts& sparse, const int64_t* begin, const int64_t* size, int64_t* to) {
+  const int rank = kRank > 0 ? kRank : sparse.rank();
+  const int64_t* index = sparse.indices->data<int64_t>();
+  int64_t found = 0;
+  for (int64_t i = 0; i < sparse.size(); ++i, index += rank) {
+    bool in = true;
+    for (int d = 0; d < rank; ++d) {
+      // `begin` is not negative: no index that is not below it overflows the difference.
+      const uint64_t at = static_cast<uint64_t>(index[d]) - static_cast<uint64_t>(begin[d]);
+      in = in & (index[d] >= begin[d]) & (at < static_cast<uint64_t>(size[d]));
+    }
+    to[found] = i;
+    found += in ? 1 : 0;
+  }
+  return found;
 }
 
 // The result is in lexicographic order.
@@ -56,7 +73,6 @@ class SparseConcatKernel final : public OpKernel {
     int64_t total = 0;
     for (const SparseParts& part : parts) total += part.size();
     MR_ASSIGN_OR_RETURN(Tensor all, context.AllocateTemp(DataType::kInt64, TensorShape({total, rank})));
-    MR_ASSIGN_OR_RETURN(Tensor all_values, context.AllocateTemp(output_type(1), TensorShape({total})));
     int64_t at = 0, offset = 0;
     for (const SparseParts& part : parts) {
       int64_t* to = all.data<int64_t>() + at * rank;
@@ -64,9 +80,6 @@ class SparseConcatKernel final : public OpKernel {
         std::copy_n(part.index(i), rank, to);
         to[axis] = static_cast<int64_t>(static_cast<uint64_t>(to[axis]) + static_cast<uint64_t>(offset));
       }
-      std::vector<int64_t> places;
-      for (int64_t i = 0; i < part.size(); ++i) places.push_back(at + i);
-      PutRows(output_type(1), part.values->raw_data(), places, 1, all_values.raw_data());
       at += part.size();
       offset += part.shape[axis];
     }
@@ -74,7 +87,14 @@ class SparseConcatKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor* const indices, context.AllocateOutput(0, TensorShape({total, rank})));
     MR_ASSIGN_OR_RETURN(Tensor* const values, context.AllocateOutput(1, TensorShape({total})));
     TakeRows(DataType::kInt64, all.raw_data(), order, rank, indices->raw_data());
-    TakeRows(values->dtype(), all_values.raw_data(), order, 1, values->raw_data());
+    std::vector<int64_t> places(order.size());  // of the values of all parts
+    for (size_t i = 0; i < order.size(); ++i) places[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+    size_t begin = 0;
+    for (const SparseParts& part : parts) {
+      const std::span<const int64_t> own(places.data() + begin, static_cast<size_t>(part.size()));
+      PutRows(values->dtype(), part.values->raw_data(), own, 1, values->raw_data());
+      begin += own.size();
+    }
     MR_ASSIGN_OR_RETURN(Tensor* const out_shape, context.AllocateOutput(2, TensorShape({rank})));
     std::copy(shape.begin(), shape.end(), out_shape->data<int64_t>());
     return Status();
@@ -129,12 +149,31 @@ class SparseSplitKernel final : public OpKernel {
                                      size, "), got ", n);
     }
     MR_RETURN_IF_ERROR(CheckInBounds(sparse));
-    std::vector<int64_t> begin(sparse.shape.size(), 0);
-    std::vector<int64_t> sizes(sparse.shape.begin(), sparse.shape.end());
+    std::vector<int64_t> begin(sparse.shape.size(), 0), sizes(sparse.shape.begin(), sparse.shape.end());
+    std::vector<int64_t> starts;  // of the parts but for the first
+    for (int64_t i = 1; i < n; ++i) starts.push_back(i * (size / n) + std::min<int64_t>(i, size % n));
+    // The elements by part, each part in its order.
+    std::vector<int64_t> counts(static_cast<size_t>(n) + 1, 0);
+    std::vector<int32_t> parts(static_cast<size_t>(sparse.size()));
+    const int64_t* at = sparse.indices->data<int64_t>() + axis;
+    for (int32_t& part : parts) {
+      part = static_cast<int32_t>(
+          CountBefore(starts.data(), n - 1, [place = *at](int64_t start) { return start <= place; }));
+      ++counts[static_cast<size_t>(part) + 1];
+      at += sparse.rank();
+    }
+    std::partial_sum(counts.begin(), counts.end(), counts.begin());
+    std::vector<int64_t> elements(parts.size()), next(counts.begin(), counts.end());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      int64_t& place = next[static_cast<size_t>(parts[i])];
+      elements[static_cast<size_t>(place++)] = static_cast<int64_t>(i);
+    }
     for (int i = 0; i < n; ++i) {
-      sizes[axis] = size / n + (i < size % n ? 1 : 0);
-      MR_RETURN_IF_ERROR(OutputBox(context, sparse, begin, sizes, i, n + i, 2 * n + i));
-      begin[axis] += sizes[axis];
+      const auto part = static_cast<size_t>(i);
+      begin[static_cast<size_t>(axis)] = i == 0 ? 0 : starts[part - 1];
+      sizes[static_cast<size_t>(axis)] = size / n + (i < size % n ? 1 : 0);
+      const std::span<const int64_t> own(elements.data() + counts[part], elements.data() + counts[part + 1]);
+      MR_RETURN_IF_ERROR(OutputPart(context, sparse, own, begin, sizes, i, n + i, 2 * n + i));
     }
     return Status();
   }
@@ -167,7 +206,11 @@ class SparseSliceKernel final : public OpKernel {
       const int64_t left = std::max<int64_t>(0, sparse.shape[d] - start.data<int64_t>()[d]);
       sizes.push_back(std::min(size.data<int64_t>()[d], left));
     }
-    return OutputBox(context, sparse, start.flat<int64_t>(), sizes, 0, 1, 2);
+    const auto inside = std::make_unique_for_overwrite<int64_t[]>(static_cast<size_t>(sparse.size()));
+    const auto find = sparse.rank() == 2 ? FindInside<2> : FindInside<0>;
+    const int64_t n = find(sparse, start.data<int64_t>(), sizes.data(), inside.get());
+    return OutputPart(context, sparse, {inside.get(), static_cast<size_t>(n)}, start.flat<int64_t>(), sizes,
+                      0, 1, 2);
   }
 };
 

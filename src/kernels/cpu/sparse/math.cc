@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "kernels/cpu/sparse/util.h"
@@ -21,33 +22,53 @@ int Compare(const int64_t* a, const int64_t* b, int rank) {
 
 // Places of the values of one index in two sparse tensors; -1 where one has none.
 struct Pair {
-  int64_t a = -1;
-  int64_t b = -1;
-  const int64_t* index = nullptr;
+  int64_t a, b;
+};
+struct Pairs {
+  std::unique_ptr<Pair[]> pairs;
+  int64_t size = 0;
+  std::span<const Pair> all() const { return {pairs.get(), static_cast<size_t>(size)}; }
 };
 
-// The union of the indices of two sorted lists, in order.
-std::vector<Pair> MergeIndices(const SparseParts& a, const SparseParts& b) {
-  std::vector<Pair> merged;
-  merged.reserve(static_cast<size_t>(a.size() + b.size()));
+template <int kRank>
+int64_t Merge(const SparseParts& a, const SparseParts& b, Pair* to) {
+  const int rank = kRank > 0 ? kRank : a.rank();
+  const int64_t *x = a.indices->data<int64_t>(), *y = b.indices->data<int64_t>();
+  const Pair* const first = to;
   int64_t i = 0, j = 0;
-  while (i < a.size() || j < b.size()) {
-    const int order = i == a.size() ? 1 : j == b.size() ? -1 : Compare(a.index(i), b.index(j), a.rank());
-    Pair pair;
-    pair.index = order <= 0 ? a.index(i) : b.index(j);
-    if (order <= 0) pair.a = i++;
-    if (order >= 0) pair.b = j++;
-    merged.push_back(pair);
+  while (i < a.size() && j < b.size()) {
+    const int order = Compare(x, y, rank);
+    const bool own = order <= 0, other = order >= 0;
+    *to++ = {own ? i : -1, other ? j : -1};
+    i += own ? 1 : 0;
+    j += other ? 1 : 0;
+    x += own ? rank : 0;
+    y += other ? rank : 0;
   }
+  for (; i < a.size(); ++i) *to++ = {i, -1};
+  for (; j < b.size(); ++j) *to++ = {-1, j};
+  return to - first;
+}
+
+// The union of the indices of two sorted lists, in order.
+Pairs MergeIndices(const SparseParts& a, const SparseParts& b) {
+  Pairs merged;
+  merged.pairs = std::make_unique_for_overwrite<Pair[]>(static_cast<size_t>(a.size() + b.size()));
+  merged.size = a.rank() == 2 ? Merge<2>(a, b, merged.pairs.get()) : Merge<0>(a, b, merged.pairs.get());
   return merged;
 }
 
-StatusOr<Tensor*> PutIndices(KernelContext& context, const std::vector<Pair>& pairs, int rank) {
+Status PutIndices(KernelContext& context, std::span<const Pair> pairs, const SparseParts& a,
+                  const SparseParts& b) {
+  const int rank = a.rank();
   MR_ASSIGN_OR_RETURN(Tensor* const out,
                       context.AllocateOutput(0, TensorShape({static_cast<int64_t>(pairs.size()), rank})));
   int64_t* to = out->data<int64_t>();
-  for (const Pair& pair : pairs) to = std::copy_n(pair.index, rank, to);
-  return out;
+  for (const Pair& pair : pairs) {
+    const int64_t* const index = pair.a >= 0 ? a.index(pair.a) : b.index(pair.b);
+    for (int d = 0; d < rank; ++d) *to++ = index[d];
+  }
+  return Status();
 }
 
 // Two sparse tensors of the same dense shape: inputs 0 to 5.
@@ -100,21 +121,24 @@ class SparseAddKernel final : public OpKernel {
         a.values->dtype(), NoSuchType(context, a.values->dtype()), [&]<typename T>() -> Status {
           const T* const x = a.values->data<T>();
           const T* const y = b.values->data<T>();
-          std::vector<Pair> kept;
-          std::vector<T> values;
-          for (const Pair& pair : MergeIndices(a, b)) {
+          Pairs merged = MergeIndices(a, b);
+          const auto values = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(merged.size));
+          int64_t kept = 0;
+          for (const Pair pair : merged.all()) {
             T value = pair.a >= 0 ? x[pair.a] : y[pair.b];
+            bool keep = true;
             if (pair.a >= 0 && pair.b >= 0) {
               value = Plus(value, y[pair.b]);
-              if (!(least <= Magnitude(value))) continue;  // only sums may be too small
+              keep = least <= Magnitude(value);  // only sums may be too small
             }
-            kept.push_back(pair);
-            values.push_back(value);
+            values[static_cast<size_t>(kept)] = value;
+            merged.pairs[static_cast<size_t>(kept)] = pair;
+            kept += keep ? 1 : 0;
           }
-          MR_RETURN_IF_ERROR(PutIndices(context, kept, a.rank()).status());
-          MR_ASSIGN_OR_RETURN(Tensor* const out,
-                              context.AllocateOutput(1, TensorShape({static_cast<int64_t>(values.size())})));
-          std::copy(values.begin(), values.end(), out->data<T>());
+          merged.size = kept;
+          MR_RETURN_IF_ERROR(PutIndices(context, merged.all(), a, b));
+          MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(1, TensorShape({kept})));
+          std::copy_n(values.get(), kept, out->data<T>());
           return Status();
         });
   }
@@ -167,8 +191,9 @@ class SparseAddGradKernel final : public OpKernel {
     const int64_t* const of_sum = sums.data<int64_t>();
     int64_t k = 0;
     for (int64_t i = 0; i < indices.dim(0); ++i) {
-      while (k < sums.dim(0) && Compare(of_sum + k * rank, own + i * rank, rank) < 0) ++k;
-      const bool there = k < sums.dim(0) && Compare(of_sum + k * rank, own + i * rank, rank) == 0;
+      int order = 1;
+      while (k < sums.dim(0) && (order = Compare(of_sum + k * rank, own + i * rank, rank)) < 0) ++k;
+      const bool there = k < sums.dim(0) && order == 0;
       to[i] = there ? grad.data<T>()[k] : T(0.0f);
     }
   }
@@ -182,13 +207,12 @@ class SparseExtremumKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     SparseParts a, b;
     MR_RETURN_IF_ERROR(ReadOperands(context, &a, &b));
-    const std::vector<Pair> pairs = MergeIndices(a, b);
-    MR_RETURN_IF_ERROR(PutIndices(context, pairs, a.rank()).status());
-    MR_ASSIGN_OR_RETURN(Tensor* const out,
-                        context.AllocateOutput(1, TensorShape({static_cast<int64_t>(pairs.size())})));
+    const Pairs pairs = MergeIndices(a, b);
+    MR_RETURN_IF_ERROR(PutIndices(context, pairs.all(), a, b));
+    MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(1, TensorShape({pairs.size})));
     return VisitReal(a.values->dtype(), NoSuchType(context, a.values->dtype()), [&]<typename T>() {
       T* to = out->data<T>();
-      for (const Pair& pair : pairs) {
+      for (const Pair& pair : pairs.all()) {
         const T x = pair.a >= 0 ? a.values->data<T>()[pair.a] : T(0.0f);
         const T y = pair.b >= 0 ? b.values->data<T>()[pair.b] : T(0.0f);
         *to++ = LessThan(x, y) == kMax ? y : x;

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "kernels/cpu/loop.h"
-#include "kernels/cpu/loop_math.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/cpu/sparse/util.h"
+#include "kernels/cpu/vector/unary.h"
 
 namespace millrace {
 namespace {
@@ -44,10 +45,10 @@ std::vector<int64_t> OutputDims(const SparseParts& sparse, const std::vector<int
 
 // The key of a group of values: their common index in the kept dimensions.
 std::vector<int64_t> GroupIndices(const SparseParts& sparse, const std::vector<int>& kept) {
-  std::vector<int64_t> groups;
-  groups.reserve(static_cast<size_t>(sparse.size()) * kept.size());
-  for (int64_t i = 0; i < sparse.size(); ++i) {
-    for (const int d : kept) groups.push_back(sparse.index(i)[d]);
+  std::vector<int64_t> groups(static_cast<size_t>(sparse.size()) * kept.size());
+  for (size_t k = 0; k < kept.size(); ++k) {
+    const int64_t* from = sparse.indices->data<int64_t>() + kept[k];
+    for (size_t i = k; i < groups.size(); i += kept.size(), from += sparse.rank()) groups[i] = *from;
   }
   return groups;
 }
@@ -154,19 +155,6 @@ class SparseReduceSparseKernel final : public OpKernel {
   const bool keep_dims_;
 };
 
-// Over the values that are there in each row of the last dimension.
-template <typename T>
-void RowSoftmax(const T* x, int64_t n, T* y) {
-  RunLoop([=]() MR_INLINE_LAMBDA {
-    T largest = x[0];
-    for (int64_t i = 0; i < n; ++i) largest = largest < x[i] ? x[i] : largest;
-    for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(LoopExp(static_cast<double>(x[i] - largest)));
-    T sum = 0;
-    for (int64_t i = 0; i < n; ++i) sum += y[i];
-    for (int64_t i = 0; i < n; ++i) y[i] /= sum;
-  });
-}
-
 class SparseSoftmaxKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -182,28 +170,54 @@ class SparseSoftmaxKernel final : public OpKernel {
     const std::vector<int64_t> rows = GroupIndices(sparse, kept);
     const auto width = static_cast<int64_t>(kept.size());
     const std::vector<int64_t> order = SortedOrder(rows.data(), sparse.size(), static_cast<int>(width));
+    std::vector<int64_t> begins;
+    const int64_t* before = nullptr;
+    for (int64_t i = 0; i < sparse.size(); ++i) {
+      const int64_t* const row = rows.data() + order[static_cast<size_t>(i)] * width;
+      bool same = before != nullptr;
+      for (int64_t d = 0; same && d < width; ++d) same = row[d] == before[d];
+      if (!same) begins.push_back(i);
+      before = row;
+    }
+    begins.push_back(sparse.size());
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, sparse.values->shape()));
-    const auto run = [&]<typename T>() {
-      const T* const x = sparse.values->data<T>();
-      T* const y = out->data<T>();
-      for (size_t begin = 0; begin < order.size();) {
-        const int64_t* const row = rows.data() + order[begin] * width;
-        size_t end = begin + 1;
-        while (end < order.size() && std::equal(row, row + width, rows.data() + order[end] * width)) ++end;
-        if (order[end - 1] - order[begin] == static_cast<int64_t>(end - 1 - begin)) {  // side by side
-          RowSoftmax(x + order[begin], static_cast<int64_t>(end - begin), y + order[begin]);
-        } else {
-          std::vector<T> values;
-          for (size_t k = begin; k < end; ++k) values.push_back(x[order[k]]);
-          RowSoftmax(values.data(), static_cast<int64_t>(values.size()), values.data());
-          for (size_t k = begin; k < end; ++k) y[order[k]] = values[k - begin];
-        }
-        begin = end;
+    if (sparse.size() == 0) return Status();
+    const bool sorted = std::is_sorted(order.begin(), order.end());
+    return sparse.values->dtype() == DataType::kFloat
+               ? Run<float>(context, *sparse.values, order, sorted, begins, out)
+               : Run<double>(context, *sparse.values, order, sorted, begins, out);
+  }
+
+ private:
+  // Over the values that are there in each row of the last dimension.
+  template <typename T>
+  static Status Run(KernelContext& context, const Tensor& in, const std::vector<int64_t>& order, bool sorted,
+                    const std::vector<int64_t>& begins, Tensor* out) {
+    Tensor values = *out;
+    const T* x = in.data<T>();
+    if (!sorted) {
+      MR_ASSIGN_OR_RETURN(values, context.AllocateTemp(in.dtype(), in.shape()));
+      TakeRows(in.dtype(), x, order, 1, values.raw_data());
+      x = values.data<T>();
+    }
+    T* const y = values.data<T>();
+    RunLoop([=, &begins]() MR_INLINE_LAMBDA {
+      for (size_t g = 0; g + 1 < begins.size(); ++g) {
+        T largest = x[begins[g]];
+        for (int64_t i = begins[g]; i < begins[g + 1]; ++i) largest = largest < x[i] ? x[i] : largest;
+        for (int64_t i = begins[g]; i < begins[g + 1]; ++i) y[i] = x[i] - largest;
       }
-      return Status();
-    };
-    return sparse.values->dtype() == DataType::kFloat ? run.template operator()<float>()
-                                                      : run.template operator()<double>();
+    });
+    cpu::FindUnary(cpu::UnaryOp::kExp, in.dtype())(y, y, in.num_elements());
+    RunLoop([=, &begins]() MR_INLINE_LAMBDA {
+      for (size_t g = 0; g + 1 < begins.size(); ++g) {
+        T sum = 0;
+        for (int64_t i = begins[g]; i < begins[g + 1]; ++i) sum += y[i];
+        for (int64_t i = begins[g]; i < begins[g + 1]; ++i) y[i] /= sum;
+      }
+    });
+    if (!sorted) PutRows(in.dtype(), y, order, 1, out->raw_data());
+    return Status();
   }
 };
 
