@@ -10,6 +10,8 @@
 
 #include "base/random/philox_stream.h"
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/loop.h"
 
 namespace millrace {
 namespace {
@@ -31,9 +33,18 @@ Status CheckCancelled(const KernelContext& context) {
   return errors::Cancelled("The step was cancelled while points were clustered");
 }
 
-float SquaredDistance(const float* a, const float* b, int64_t n) {
+// Sums side by side, which are then added in order.
+inline MR_INLINE_LAMBDA float SquaredDistance(const float* a, const float* b, int64_t n) {
+  constexpr int kLanes = 16;
+  float sums[kLanes];
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { sums[l] = 0; });
+  int64_t d = 0;
+  for (; d + kLanes <= n; d += kLanes)
+    ForLanes<kLanes>([&](int l)
+                         MR_INLINE_LAMBDA { sums[l] += (a[d + l] - b[d + l]) * (a[d + l] - b[d + l]); });
   float sum = 0;
-  for (int64_t d = 0; d < n; ++d) sum += (a[d] - b[d]) * (a[d] - b[d]);
+  for (; d < n; ++d) sum += (a[d] - b[d]) * (a[d] - b[d]);
+  for (int l = 0; l < kLanes; ++l) sum += sums[l];
   return sum;
 }
 
@@ -122,10 +133,12 @@ class PlusPlusKernel final : public OpKernel {
       const int64_t d = points_.dim(1);
       const float* all = points_.data<float>();
       context_.ParallelFor(n_, d + 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const float distance = 0.5f * SquaredDistance(all + i * d, all + drawn * d, d);
-          distances[static_cast<size_t>(i)] = std::min(distances_[static_cast<size_t>(i)], distance);
-        }
+        RunLoop([=, before = distances_.data(), to = distances.data()]() MR_INLINE_LAMBDA {
+          for (int64_t i = begin; i < end; ++i) {
+            const float distance = 0.5f * SquaredDistance(all + i * d, all + drawn * d, d);
+            to[i] = distance < before[i] ? distance : before[i];
+          }
+        });
       });
       return std::accumulate(distances.begin(), distances.end(), 0.0f);
     }
@@ -188,44 +201,86 @@ class NearestKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * distances, context.AllocateOutput(1, shape));
     MR_ASSIGN_OR_RETURN(const Tensor columns, Transposed(context, centers));
     const int64_t n = centers.dim(0), d = centers.dim(1);
-    context.ParallelFor(points.dim(0), n * d / 4 + n, [&](int64_t begin, int64_t end) {
-      std::vector<float> sums(static_cast<size_t>(n));
-      std::vector<int64_t> order(static_cast<size_t>(n));
-      for (int64_t i = begin; i < end; ++i) {
+    context.ParallelFor(points.dim(0), n * d / 16 + n, [&](int64_t begin, int64_t end) {
+      const int64_t width = columns.dim(1);
+      std::vector<float> sums(static_cast<size_t>(kPoints * width));
+      std::vector<int64_t> order(k > kMostInserted ? static_cast<size_t>(n) : 0);
+      for (int64_t i = begin; i < end;) {
         if (context.cancellation().IsCancelled()) return;
-        Distances(points.data<float>() + i * d, columns.data<float>(), d, sums);
-        Nearest(sums, order, k, indices->data<int64_t>() + i * k, distances->data<float>() + i * k);
+        const float* const point = points.data<float>() + i * d;
+        const int64_t count = i + kPoints <= end ? kPoints : 1;
+        if (count == kPoints) {
+          Distances<kPoints>(point, columns.data<float>(), d, width, sums.data());
+        } else {
+          Distances<1>(point, columns.data<float>(), d, width, sums.data());
+        }
+        for (int64_t p = 0; p < count; ++p, ++i) {
+          const std::span<const float> own(sums.data() + p * width, static_cast<size_t>(n));
+          Nearest(own, order, k, indices->data<int64_t>() + i * k, distances->data<float>() + i * k);
+        }
       }
     });
     return CheckCancelled(context);
   }
 
  private:
+  static constexpr int kCenters = 16, kPoints = 4;  // side by side
+  static constexpr int64_t kMostInserted = 16;      // of more nearest ones a heap is made
+
+  // With zeros up to a multiple of kCenters.
   static StatusOr<Tensor> Transposed(KernelContext& context, const Tensor& matrix) {
-    const int64_t n = matrix.dim(0), d = matrix.dim(1);
-    MR_ASSIGN_OR_RETURN(Tensor out, context.AllocateTemp(DataType::kFloat, TensorShape({d, n})));
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < d; ++j) out.data<float>()[j * n + i] = matrix.data<float>()[i * d + j];
+    const int64_t n = matrix.dim(0), d = matrix.dim(1), width = (n + kCenters - 1) / kCenters * kCenters;
+    MR_ASSIGN_OR_RETURN(Tensor out, context.AllocateTemp(DataType::kFloat, TensorShape({d, width})));
+    for (int64_t j = 0; j < d; ++j) {
+      float* const row = out.data<float>() + j * width;
+      for (int64_t i = 0; i < n; ++i) row[i] = matrix.data<float>()[i * d + j];
+      std::fill(row + n, row + width, 0.0f);
     }
     return out;
   }
-  // Runs along the centers, so that the compiler can use vectors.
-  static void Distances(const float* point, const float* columns, int64_t d, std::vector<float>& sums) {
-    std::fill(sums.begin(), sums.end(), 0.0f);
-    const size_t n = sums.size();
-    for (int64_t j = 0; j < d; ++j, columns += n) {
-      const float x = point[j];
-      for (size_t c = 0; c < n; ++c) sums[c] += (x - columns[c]) * (x - columns[c]);
-    }
+  template <int kCount>
+  static void Distances(const float* points, const float* columns, int64_t d, int64_t width, float* sums) {
+    RunLoop([=]() MR_INLINE_LAMBDA {
+      for (int64_t c = 0; c < width; c += kCenters) {
+        float block[kCount][kCenters];
+        for (int p = 0; p < kCount; ++p) ForLanes<kCenters>([&](int l) MR_INLINE_LAMBDA { block[p][l] = 0; });
+        for (int64_t j = 0; j < d; ++j) {
+          const float* const column = columns + j * width + c;
+          for (int p = 0; p < kCount; ++p) {
+            const float x = points[p * d + j];
+            ForLanes<kCenters>([&](int l)
+                                   MR_INLINE_LAMBDA { block[p][l] += (x - column[l]) * (x - column[l]); });
+          }
+        }
+        for (int p = 0; p < kCount; ++p)
+          ForLanes<kCenters>([&](int l) MR_INLINE_LAMBDA { sums[p * width + c + l] = block[p][l]; });
+      }
+    });
   }
-  static void Nearest(const std::vector<float>& sums, std::vector<int64_t>& order, int64_t k,
-                      int64_t* indices, float* distances) {
+
+  // What is no number is farther than all.
+  static bool Nearer(float x, float y) { return (x == x) & !(x >= y); }
+
+  static void Nearest(std::span<const float> sums, std::vector<int64_t>& order, int64_t k, int64_t* indices,
+                      float* distances) {
+    if (k <= kMostInserted) {
+      int64_t found = 0;
+      for (size_t c = 0; c < sums.size(); ++c) {
+        if (found == k && !Nearer(sums[c], distances[k - 1])) continue;
+        int64_t place = found < k ? found++ : k - 1;
+        for (; place > 0 && Nearer(sums[c], distances[place - 1]); --place) {
+          distances[place] = distances[place - 1];
+          indices[place] = indices[place - 1];
+        }
+        distances[place] = sums[c];
+        indices[place] = static_cast<int64_t>(c);
+      }
+      return;
+    }
     std::iota(order.begin(), order.end(), 0);
-    // What is no number is farther than all.
     const auto nearer = [&](int64_t a, int64_t b) {
       const float x = sums[static_cast<size_t>(a)], y = sums[static_cast<size_t>(b)];
-      if (std::isnan(x) != std::isnan(y)) return std::isnan(y);
-      return x < y || (!(y < x) && a < b);
+      return Nearer(x, y) || (!Nearer(y, x) && a < b);
     };
     std::partial_sort(order.begin(), order.begin() + k, order.end(), nearer);
     for (int64_t i = 0; i < k; ++i) {
