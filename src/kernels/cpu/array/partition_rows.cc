@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows into partitions and back, values into buckets.
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/cpu/array/count_before.h"
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/move.h"
 #include "kernels/cpu/rows.h"
 
@@ -115,10 +120,12 @@ class DynamicStitchKernel final : public OpKernel {
 class BucketizeKernel final : public OpKernel {
  public:
   explicit BucketizeKernel(KernelConstruction& c)
-      : OpKernel(c), boundaries_(c.Attr<std::vector<float>>("boundaries")) {
+      : OpKernel(c), boundaries_(c.Attr<std::vector<float>>("boundaries")), padded_(boundaries_) {
     if (!std::is_sorted(boundaries_.begin(), boundaries_.end())) {
       c.SetError(errors::InvalidArgument("Expected sorted boundaries"));
     }
+    padded_.resize(std::bit_ceil(boundaries_.size() + 1) - 1, std::numeric_limits<float>::infinity());
+    plain_ = std::none_of(boundaries_.begin(), boundaries_.end(), [](float b) { return std::isnan(b); });
   }
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
@@ -127,11 +134,15 @@ class BucketizeKernel final : public OpKernel {
       if constexpr (sizeof(T) >= 4 && !std::is_unsigned_v<T>) {
         const T* const from = in.data<T>();
         int32_t* const to = out->data<int32_t>();
-        context.ParallelFor(in.num_elements(), 20, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            to[i] = static_cast<int32_t>(
-                CountBefore(boundaries_.data(), static_cast<int64_t>(boundaries_.size()),
-                            [value = from[i]](float boundary) { return !Below(value, boundary); }));
+        context.ParallelFor(in.num_elements(), 2, [&](int64_t begin, int64_t end) {
+          // Numbers of 64 bits fit neither a float nor a double.
+          if (std::is_same_v<T, int64_t> || !plain_) return CountEach(from, to, begin, end);
+          if constexpr (!std::is_same_v<T, int64_t>) {
+            RunLoop([=, this]() MR_INLINE_LAMBDA {
+              int64_t i = begin;
+              for (; i + 16 <= end; i += 16) CountLanes<16>(from + i, to + i);
+              for (; i < end; ++i) CountLanes<1>(from + i, to + i);
+            });
           }
         });
         return Status();
@@ -141,17 +152,48 @@ class BucketizeKernel final : public OpKernel {
   }
 
  private:
-  // As C++ compares the two types, except for 64-bit numbers, which do not fit a float: exactly.
-  template <typename T>
-  static bool Below(T value, float boundary) {
-    if constexpr (std::is_integral_v<T>) {
-      return static_cast<long double>(value) < static_cast<long double>(boundary);
+  static constexpr size_t kMostCompared = 16;  // one after the other; more are searched
+
+  template <int kLanes, typename T>
+  MR_INLINE_LAMBDA void CountLanes(const T* from, int32_t* to) const {
+    using Number = std::conditional_t<std::is_same_v<T, float>, float, double>;
+    using Count = std::conditional_t<std::is_same_v<T, float>, int32_t, int64_t>;
+    Number values[kLanes];
+    Count counts[kLanes];
+    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { values[l] = static_cast<Number>(from[l]); });
+    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { counts[l] = 0; });
+    const auto size = static_cast<Count>(boundaries_.size());
+    if (boundaries_.size() <= kMostCompared) {
+      for (Count b = 0; b < size; ++b) {
+        const auto boundary = static_cast<Number>(boundaries_[static_cast<size_t>(b)]);
+        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { counts[l] += values[l] < boundary ? 0 : 1; });
+      }
     } else {
-      return value < boundary;
+      const float* const sorted = padded_.data();
+      for (auto half = static_cast<Count>(padded_.size() / 2 + 1); half > 0; half /= 2) {
+        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+          const auto boundary = static_cast<Number>(sorted[counts[l] + half - 1]);
+          counts[l] += values[l] < boundary ? 0 : half;
+        });
+      }
+    }
+    ForLanes<kLanes>(
+        [&](int l) MR_INLINE_LAMBDA { to[l] = static_cast<int32_t>(counts[l] < size ? counts[l] : size); });
+  }
+
+  template <typename T>
+  void CountEach(const T* from, int32_t* to, int64_t begin, int64_t end) const {
+    for (int64_t i = begin; i < end; ++i) {
+      to[i] = static_cast<int32_t>(CountBefore(boundaries_.data(), static_cast<int64_t>(boundaries_.size()),
+                                               [value = static_cast<long double>(from[i])](float boundary) {
+                                                 return !(value < static_cast<long double>(boundary));
+                                               }));
     }
   }
 
   const std::vector<float> boundaries_;
+  std::vector<float> padded_;  // with infinities to one less than a power of two
+  bool plain_ = true;          // no boundary is NaN
 };
 
 }  // namespace

@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Range and LinSpace.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/loop.h"
 
 namespace millrace {
 namespace {
@@ -96,7 +98,22 @@ class LinSpaceKernel final : public OpKernel {
     to[0] = start;
     if (num == 1) return Status();
     const T step = (stop - start) / static_cast<T>(num - 1);
-    for (int64_t i = 1; i < num - 1; ++i) to[i] = start + step * static_cast<T>(i);
+    context.ParallelFor(num, 1, [&](int64_t begin, int64_t end) {
+      constexpr int32_t kBlock =
+          1 << 20;  // within it numbers are of 32 bits, which every vector unit converts
+      for (; begin < end; begin += kBlock) {
+        const auto n = static_cast<int32_t>(std::min<int64_t>(kBlock, end - begin));
+        RunLoop([=, block = to + begin]() MR_INLINE_LAMBDA {
+          if (begin + n <= INT32_MAX) {
+            const auto first = static_cast<int32_t>(begin);
+            for (int32_t i = 0; i < n; ++i) block[i] = start + step * static_cast<T>(first + i);
+          } else {
+            for (int32_t i = 0; i < n; ++i) block[i] = start + step * static_cast<T>(begin + i);
+          }
+        });
+      }
+    });
+    to[0] = start;
     to[num - 1] = stop;
     return Status();
   }

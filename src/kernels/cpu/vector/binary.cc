@@ -78,6 +78,7 @@ DataType BinaryResultType(BinaryOp op, DataType type) { return WritesBool(op) ? 
 double BinaryCostNs(BinaryOp op, DataType type) {
   switch (op) {
     case BinaryOp::kPow:
+      return type == DataType::kFloat ? 2 : 10;
     case BinaryOp::kMod:
     case BinaryOp::kFloorMod:
     case BinaryOp::kAtan2:

@@ -153,6 +153,18 @@ void RunRows(RowFn row, const T* x, const T* y, T* out, int64_t n) {
   }
 }
 
+// By blocks; out may be one of the arguments.
+template <bool kLeft, bool kRight>
+void RunPow(const float* x, const float* y, float* out, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  float repeated[kBlock];
+  if (kLeft || kRight) std::fill_n(repeated, std::min(n, kBlock), kLeft ? *x : *y);
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    PowRow(kLeft ? repeated : x + begin, kRight ? repeated : y + begin, out + begin,
+           std::min(kBlock, n - begin));
+  }
+}
+
 template <BinaryOp kOp, typename T, bool kLeft, bool kRight>
 bool Loop(const void* a, const void* b, void* out, int64_t n) {
   bool ok = true;
@@ -173,6 +185,10 @@ bool Loop(const void* a, const void* b, void* out, int64_t n) {
       for (int64_t i = 0; i < n; ++i) z[i] = x[i] * x[i];
       return true;
     }
+  }
+  if constexpr (kOp == kPow && std::is_same_v<T, float>) {
+    RunPow<kLeft, kRight>(x, y, z, n);
+    return true;
   }
   for (int64_t i = 0; i < n; ++i) z[i] = Apply<kOp>(kLeft ? x0 : x[i], kRight ? y0 : y[i], &ok);
   return ok;

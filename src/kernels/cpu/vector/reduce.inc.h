@@ -168,6 +168,16 @@ void PlainColumns(const void* in, int64_t rows, int64_t stride, int64_t columns,
   }
 }
 
+// Of the size of an element.
+template <typename T>
+struct PlaceOf {
+  using Int = int64_t;
+};
+template <>
+struct PlaceOf<float> {
+  using Int = int32_t;
+};
+
 template <typename T, bool kLargest>
 int64_t ArgRow(const void* in, int64_t n) {
   using V = typename Fp<T>::Vec;
@@ -176,18 +186,41 @@ int64_t ArgRow(const void* in, int64_t n) {
   const auto pick = [](V a, V b) { return kLargest ? Max(a, b) : Min(a, b); };  // b where a is NaN
   V best = Set(kLargest ? -Fp<T>::kInf : Fp<T>::kInf);
   int64_t i = 0;
+  if (n >= 4 * kLanes) {
+    V others[] = {best, best, best};
+    for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+      best = pick(Load(x + i), best);
+      for (int k = 0; k < 3; ++k) others[k] = pick(Load(x + i + (k + 1) * kLanes), others[k]);
+    }
+    best = pick(pick(best, others[0]), pick(others[1], others[2]));
+  }
   for (; i + kLanes <= n; i += kLanes) best = pick(Load(x + i), best);
   if (i < n) best = pick(FirstLanes(LoadPart(x + i, n - i), best, n - i), best);
   const T value = Across(best, pick);
-  // Blocks without it are passed over by a loop that the compiler vectorises.
+  // The first place in a block, by loops that the compiler vectorises; the last block may reach back.
+  const auto first = [value]<int kCount>(const T* block) {
+    using Int = typename PlaceOf<T>::Int;
+    Int place = kCount;
+    for (Int k = 0; k < kCount; ++k) {
+      const Int at = block[k] == value ? k : kCount;
+      place = at < place ? at : place;
+    }
+    return (int64_t)place;
+  };
   int64_t begin = 0;
   for (; begin + 64 <= n; begin += 64) {
-    int found = 0;
-    for (int k = 0; k < 64; ++k) found |= x[begin + k] == value;
-    if (found) break;
+    if (const int64_t k = first.template operator()<64>(x + begin); k < 64) return begin + k;
   }
-  for (; begin < n; ++begin) {
-    if (x[begin] == value) return begin;
+  constexpr int kShort = 32;
+  if (n < kShort) {
+    for (; begin < n; ++begin) {
+      if (x[begin] == value) return begin;
+    }
+    return 0;
+  }
+  for (; begin < n; begin += kShort) {
+    const int64_t at = begin + kShort <= n ? begin : n - kShort;
+    if (const int64_t k = first.template operator()<kShort>(x + at); k < kShort) return at + k;
   }
   return 0;  // NaNs only
 }

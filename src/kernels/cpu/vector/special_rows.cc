@@ -4,6 +4,7 @@
 // what it has, until the others are. Arguments that are not ordinary go through special.cc.
 #include "kernels/cpu/vector/special_rows.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -343,6 +344,94 @@ void PolygammaRow(const double* order, const double* x, double* out, int64_t n) 
         }
       },
       [=](int64_t i) { return Polygamma(order[i], x[i]); });
+}
+
+namespace {
+
+constexpr uint32_t kTooLarge = 0x4b800000;  // the bits of 2^24, from where on all numbers are even
+
+// Towards zero; 0 for what is too large, or no number.
+inline MR_INLINE_LAMBDA int32_t LoopInteger(float y) {
+  const auto bits = std::bit_cast<uint32_t>(y);
+  const uint32_t mask = (bits & 0x7fffffff) < kTooLarge ? ~uint32_t{0} : 0;
+  return static_cast<int32_t>(std::bit_cast<float>(bits & mask));
+}
+
+// |x|^y in double for a normal |x| and |y| < 2^24, with the sign that an integer y gives it.
+inline MR_INLINE_LAMBDA double LoopPow(float x, float y) {
+  constexpr uint64_t kRoot = 0x3fe6a09e667f3bcd;  // of 1/2
+  const uint64_t above = std::bit_cast<uint64_t>(static_cast<double>(std::abs(x))) - kRoot;
+  // |x| = m 2^k, as LoopLog has it.
+  const double k =
+      std::bit_cast<double>((((above >> 52) + 2048) & 4095) | 0x4330000000000000) - (0x1p52 + 2048);
+  const double m = std::bit_cast<double>((above & 0xfffffffffffff) + kRoot);
+  // log2(m) = 2 / log(2) (s + s^3 / 3 + s^5 / 5 ...) for s = (m - 1) / (m + 1)
+  const double s = (m - 1) / (m + 1), z = s * s;
+  double p = 2.8853900817779268 / 13;
+  p = p * z + 2.8853900817779268 / 11;
+  p = p * z + 2.8853900817779268 / 9;
+  p = p * z + 2.8853900817779268 / 7;
+  p = p * z + 2.8853900817779268 / 5;
+  p = p * z + 2.8853900817779268 / 3;
+  p = p * z + 2.8853900817779268;
+  const double whole = static_cast<double>(y) * (k + s * p);
+  const double power = whole < -200 ? -200 : whole > 200 ? 200 : whole;  // beyond floats
+  constexpr double kShifter = 0x1.8p52;
+  const double shifted = power + kShifter, r = (power - (shifted - kShifter)) * 0.69314718055994531;
+  double e = 1.0 / 40320;
+  e = e * r + 1.0 / 5040;
+  e = e * r + 1.0 / 720;
+  e = e * r + 1.0 / 120;
+  e = e * r + 1.0 / 24;
+  e = e * r + 1.0 / 6;
+  e = e * r + 0.5;
+  e = 1 + (r + r * r * e);
+  const uint64_t sign = (std::bit_cast<uint32_t>(x) >> 31) & static_cast<uint32_t>(LoopInteger(y)) & 1;
+  return std::bit_cast<double>(std::bit_cast<uint64_t>(e) + (std::bit_cast<uint64_t>(shifted) << 52) +
+                               (sign << 63));
+}
+
+// Whether LoopPow is right for all of a number of arguments. By bits, of which the compiler makes no paths;
+// so a number that is not normal and counts as zero is no integer.
+struct PowerBits {
+  uint32_t least = ~uint32_t{0}, most = 0, most_y = 0, fractions = 0;
+
+  inline MR_INLINE_LAMBDA void Add(float x, float y) {
+    const auto x_bits = std::bit_cast<uint32_t>(x), y_bits = std::bit_cast<uint32_t>(y);
+    const uint32_t base = x_bits & 0x7fffffff, power = y_bits & 0x7fffffff;
+    least = base < least ? base : least;
+    most = base > most ? base : most;
+    most_y = power > most_y ? power : most_y;
+    // Of negative x.
+    fractions |= (std::bit_cast<uint32_t>(static_cast<float>(LoopInteger(y))) ^ y_bits) & -(x_bits >> 31);
+  }
+  bool ordinary() const {
+    return least >= 0x00800000 && most < 0x7f800000 && most_y < kTooLarge && fractions == 0;
+  }
+};
+
+}  // namespace
+
+void PowRow(const float* x, const float* y, float* out, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  float results[kBlock];
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t count = n - begin < kBlock ? n - begin : kBlock;
+    const float *a = x + begin, *b = y + begin;
+    PowerBits bits;
+    RunLoop([=, to = &results[0], all = &bits]() MR_INLINE_LAMBDA {
+      PowerBits local;
+      for (int64_t i = 0; i < count; ++i) local.Add(a[i], b[i]);
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(LoopPow(a[i], b[i]));
+      *all = local;
+    });
+    for (int64_t i = 0; !bits.ordinary() && i < count; ++i) {
+      PowerBits own;
+      own.Add(a[i], b[i]);
+      if (!own.ordinary()) results[i] = std::pow(a[i], b[i]);
+    }
+    for (int64_t i = 0; i < count; ++i) out[begin + i] = results[i];  // perhaps the arguments
+  }
 }
 
 }  // namespace millrace::cpu

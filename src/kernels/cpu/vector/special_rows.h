@@ -15,6 +15,8 @@ void IgammaGradARow(const double* a, const double* x, double* out, int64_t n);
 void BetaincRow(const double* a, const double* b, const double* x, double* out, int64_t n);
 // For results in float: relative errors below 1e-10.
 void ZetaRow(const double* x, const double* q, double* out, int64_t n);
+// x^y, correctly rounded but for one in a hundred million.
+void PowRow(const float* x, const float* y, float* out, int64_t n);
 void PolygammaRow(const double* order, const double* x, double* out, int64_t n);
 
 }  // namespace millrace::cpu

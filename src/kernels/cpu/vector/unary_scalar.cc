@@ -4,12 +4,14 @@
 
 #include <math.h>  // lgamma_r
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cpu/vector/dispatch.h"
 #include "kernels/cpu/vector/special.h"
 
 namespace millrace::cpu {
@@ -129,6 +131,22 @@ void Loop(const void* in, void* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = kFunction(x[i]);
 }
 
+// By blocks of the two parts.
+void Angles(const void* in, void* out, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  const auto* x = static_cast<const float*>(in);
+  auto* y = static_cast<float*>(out);
+  float re[kBlock], im[kBlock];
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    const int64_t count = std::min(kBlock, n - begin);
+    for (int64_t i = 0; i < count; ++i) {
+      re[i] = x[2 * (begin + i)];
+      im[i] = x[2 * (begin + i) + 1];
+    }
+    ActiveTables().binary_real.f32[static_cast<int>(BinaryOp::kAtan2)].same(im, re, y + begin, count);
+  }
+}
+
 void LogicalNot(const void* in, void* out, int64_t n) {
   const auto* x = static_cast<const uint8_t*>(in);
   auto* y = static_cast<uint8_t*>(out);
@@ -182,6 +200,7 @@ UnaryFn FindScalarUnary(UnaryOp op, DataType type) {
     case DataType::kDouble:
       return FindReal<double>(op);
     case DataType::kComplex64:
+      if (op == kAngle) return Angles;
       return FindComplex<float>(op);
     case DataType::kComplex128:
       return FindComplex<double>(op);
