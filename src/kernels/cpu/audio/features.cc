@@ -10,8 +10,10 @@
 
 #include "base/mutex.h"
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/linalg/fft.h"
 #include "kernels/cpu/loop.h"
+#include "kernels/cpu/loop_math.h"
 
 namespace millrace {
 namespace {
@@ -44,22 +46,28 @@ class SpectrogramKernel final : public OpKernel {
     context.ParallelFor(channels * slices, length * 6, [&](int64_t begin, int64_t end) {
       const Slices s{in.data<float>(), channels, slices,   stride_,
                      window_,          bins,     squared_, out->data<float>()};
-      if (tables->fft.has_lanes()) {
-        std::vector<double> room(static_cast<size_t>(2 * tables->fft.lanes_size()));
-        for (int64_t i = begin; i < end; i += cpu::Fft::kLanes)
-          s.RunLanes(*tables, i, std::min(end - i, cpu::Fft::kLanes), room.data());
-        return;
+      const cpu::RealFft& fft = tables->fft;
+      int64_t i = begin;
+      const int64_t lanes = fft.has_lanes() && end - begin >= cpu::RealFft::kLeastLanes ? kLanes : 1;
+      std::vector<double> x(static_cast<size_t>(fft.line_size(lanes)));
+      std::vector<double> scratch(static_cast<size_t>(fft.scratch_size(lanes)));
+      std::vector<float> powers(static_cast<size_t>(bins * lanes));
+      for (; i < end; i += lanes) {
+        if (lanes == kLanes) {
+          s.Run<kLanes>(*tables, i, std::min(end - i, lanes), x.data(), scratch.data(), powers.data());
+        } else {
+          s.Run<1>(*tables, i, 1, x.data(), scratch.data(), powers.data());
+        }
       }
-      std::vector<cpu::Fft::Number> x(static_cast<size_t>(length));
-      std::vector<cpu::Fft::Number> scratch(static_cast<size_t>(tables->fft.scratch_size()));
-      for (int64_t i = begin; i < end; ++i) s.RunOne(*tables, i, x.data(), scratch.data());
     });
     return Status();
   }
 
  private:
+  static constexpr int kLanes = cpu::Fft::kLanes;
+
   struct Tables {
-    cpu::Fft fft;
+    cpu::RealFft fft;
     std::vector<double> hann;
   };
   std::shared_ptr<const Tables> TablesFor(int64_t length) {
@@ -70,7 +78,7 @@ class SpectrogramKernel final : public OpKernel {
       const double angle = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(window_);
       hann[i] = 0.5 - 0.5 * std::cos(angle);
     }
-    return tables_ = std::shared_ptr<const Tables>(new Tables{cpu::Fft(length), std::move(hann)});
+    return tables_ = std::shared_ptr<const Tables>(new Tables{cpu::RealFft(length), std::move(hann)});
   }
 
   // The parts of all channels that are transformed, by number.
@@ -82,45 +90,29 @@ class SpectrogramKernel final : public OpKernel {
 
     const float* Start(int64_t i) const { return samples + i % count * stride * channels + i / count; }
 
-    // `lanes` of them side by side.
-    void RunLanes(const Tables& tables, int64_t first, int64_t lanes, double* x) const {
-      constexpr int64_t kLanes = cpu::Fft::kLanes;
-      double* const scratch = x + tables.fft.lanes_size();
-      std::fill(x, scratch, 0.0);
-      for (int64_t l = 0; l < lanes; ++l) {
+    // `lines` of them from the first on, side by side in places for kLines.
+    template <int kLines>
+    void Run(const Tables& tables, int64_t first, int64_t lines, double* x, double* scratch,
+             float* powers) const {
+      std::fill_n(x, tables.fft.line_size(kLines), 0.0);
+      for (int64_t l = 0; l < lines; ++l) {
         const float* const from = Start(first + l);
-        for (int64_t j = 0; j < window; ++j)
-          x[2 * kLanes * j + l] =
-              static_cast<double>(from[j * channels]) * tables.hann[static_cast<size_t>(j)];
+        for (int64_t j = 0; j < window; ++j)  // pairs of samples: a real and an imaginary part
+          x[kLines * j + l] = static_cast<double>(from[j * channels]) * tables.hann[static_cast<size_t>(j)];
       }
-      tables.fft.RunLanes(x, /*inverse=*/false, scratch);
-      std::vector<float> room(static_cast<size_t>(bins * kLanes));
-      float* const powers = room.data();
+      tables.fft.Forward<kLines>(x, scratch);
       RunLoop([=, bins = bins, squared = squared]() MR_INLINE_LAMBDA {
         for (int64_t k = 0; k < bins; ++k) {
-          const double *const re = x + 2 * kLanes * k, *const im = re + kLanes;
-          for (int64_t l = 0; l < kLanes; ++l) {
+          const double *const re = x + 2 * kLines * k, *const im = re + kLines;
+          ForLanes<kLines>([&](int l) MR_INLINE_LAMBDA {
             const auto power = static_cast<float>(re[l] * re[l] + im[l] * im[l]);
-            powers[k * kLanes + l] = squared ? power : std::sqrt(power);
-          }
+            powers[k * kLines + l] = squared ? power : std::sqrt(power);
+          });
         }
       });
-      for (int64_t l = 0; l < lanes; ++l) {
+      for (int64_t l = 0; l < lines; ++l) {
         float* const to = out + (first + l) * bins;
-        for (int64_t k = 0; k < bins; ++k) to[k] = powers[k * kLanes + l];
-      }
-    }
-
-    void RunOne(const Tables& tables, int64_t i, cpu::Fft::Number* x, cpu::Fft::Number* scratch) const {
-      const float* const from = Start(i);
-      std::fill_n(x, tables.fft.size(), 0.0);
-      for (int64_t j = 0; j < window; ++j)
-        x[j] = static_cast<double>(from[j * channels]) * tables.hann[static_cast<size_t>(j)];
-      tables.fft.Run(x, /*inverse=*/false, scratch);
-      float* to = out + i * bins;
-      for (int64_t k = 0; k < bins; ++k) {
-        const auto power = static_cast<float>(std::norm(x[k]));
-        to[k] = squared ? power : std::sqrt(power);
+        for (int64_t k = 0; k < bins; ++k) to[k] = powers[k * kLines + l];
       }
     }
   };
@@ -165,15 +157,26 @@ struct MelBank {
     }
   }
 
-  void Apply(const float* spectrum, std::vector<double>* channels) const {
-    std::fill(channels->begin(), channels->end(), 0.0);
-    const auto count = static_cast<int64_t>(channels->size());
+  // Adds up the magnitudes of kLines spectra of `bins` powers by channel: [channels, kLines].
+  template <int kLines>
+  MR_INLINE_LAMBDA void Apply(const float* spectra, int64_t bins, int64_t channels, double* energies) const {
+    for (int64_t i = 0; i < channels * kLines; ++i) energies[i] = 0;
     for (int64_t i = first; i < end; ++i) {
       const auto at = static_cast<size_t>(i - first);
-      const double value = std::sqrt(static_cast<double>(spectrum[i])), weighted = value * weights[at];
+      const double weight = weights[at];
       const int64_t channel = falling[at];
-      if (channel >= 0) (*channels)[static_cast<size_t>(channel)] += weighted;
-      if (channel + 1 < count) (*channels)[static_cast<size_t>(channel + 1)] += value - weighted;
+      double values[kLines], weighted[kLines];
+      ForLanes<kLines>(
+          [&](int l) MR_INLINE_LAMBDA { values[l] = std::sqrt(static_cast<double>(spectra[l * bins + i])); });
+      ForLanes<kLines>([&](int l) MR_INLINE_LAMBDA { weighted[l] = values[l] * weight; });
+      if (channel >= 0) {
+        double* const own = energies + channel * kLines;
+        ForLanes<kLines>([&](int l) MR_INLINE_LAMBDA { own[l] += weighted[l]; });
+      }
+      if (channel + 1 < channels) {
+        double* const next = energies + (channel + 1) * kLines;
+        ForLanes<kLines>([&](int l) MR_INLINE_LAMBDA { next[l] += values[l] - weighted[l]; });
+      }
     }
   }
 };
@@ -210,8 +213,8 @@ class MfccKernel final : public OpKernel {
                                      " instead.");
     }
     const int64_t bins = in.dim(2);
-    const MelBank bank(bins, static_cast<double>(IntValue(rate)), possible_ ? channels_ : 0,
-                       static_cast<double>(lower_), static_cast<double>(upper_), in.num_elements() > 0);
+    const std::shared_ptr<const MelBank> shared = BankFor(bins, IntValue(rate), in.num_elements() > 0);
+    const MelBank& bank = *shared;
     if (!bank.valid) {
       return errors::InvalidArgument("Mfcc initialization failed for channel count ", bins,
                                      " and sample rate ", IntValue(rate));
@@ -220,12 +223,25 @@ class MfccKernel final : public OpKernel {
     for (const int64_t d : {in.dim(0), in.dim(1), coefficients_}) MR_RETURN_IF_ERROR(shape.TryAddDim(d));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     if (out->num_elements() == 0) return Status();
-    context.ParallelFor(
-        in.dim(0) * in.dim(1), channels_ * coefficients_ + 10 * bins, [&](int64_t begin, int64_t end) {
-          std::vector<double> energies(static_cast<size_t>(channels_));
-          for (int64_t i = begin; i < end; ++i)
-            Slice(bank, in.data<float>() + i * bins, &energies, out->data<float>() + i * coefficients_);
-        });
+    if (bank.end == 0) {
+      std::fill_n(out->data<float>(), out->num_elements(), 0.0f);
+      return Status();
+    }
+    const int64_t cost = (channels_ * coefficients_ + 10 * bins) / 4;
+    context.ParallelFor(in.dim(0) * in.dim(1), cost, [&](int64_t begin, int64_t end) {
+      std::vector<double> energies(static_cast<size_t>(channels_ * kLines));
+      while (begin < end) {
+        const float* const from = in.data<float>() + begin * bins;
+        float* const to = out->data<float>() + begin * coefficients_;
+        if (end - begin >= kLines) {
+          Run<kLines>(bank, from, bins, energies.data(), to);
+          begin += kLines;
+        } else {
+          Run<1>(bank, from, bins, energies.data(), to);
+          ++begin;
+        }
+      }
+    });
     return Status();
   }
 
@@ -233,25 +249,58 @@ class MfccKernel final : public OpKernel {
   static constexpr double kFloor = 1e-12;  // of the energies, whose logarithms are taken
   static constexpr int64_t kMostCosines = int64_t{1} << 20;
 
-  void Slice(const MelBank& bank, const float* spectrum, std::vector<double>* energies, float* to) const {
-    if (bank.end == 0) {
-      std::fill_n(to, coefficients_, 0.0f);
-      return;
+  static constexpr int kLines = 8;  // side by side
+
+  std::shared_ptr<const MelBank> BankFor(int64_t bins, int64_t rate, bool is_needed) {
+    MutexLock lock(mu_);
+    if (bank_ == nullptr || bank_bins_ != bins || bank_rate_ != rate || !is_needed || bank_->end == 0) {
+      bank_ = std::make_shared<const MelBank>(bins, static_cast<double>(rate), possible_ ? channels_ : 0,
+                                              static_cast<double>(lower_), static_cast<double>(upper_),
+                                              is_needed);
+      bank_bins_ = bins;
+      bank_rate_ = rate;
     }
-    bank.Apply(spectrum, energies);
-    for (double& energy : *energies) energy = std::log(energy < kFloor ? kFloor : energy);
-    for (int64_t i = 0; i < coefficients_; ++i) {
-      double sum = 0;
-      for (int64_t j = 0; j < channels_; ++j)
-        sum += cosines_[static_cast<size_t>(i * channels_ + j)] * (*energies)[static_cast<size_t>(j)];
-      to[i] = static_cast<float>(sum);
-    }
+    return bank_;
+  }
+
+  // Cosine sums of the logarithms of the energies of kCount spectra.
+  template <int kCount>
+  void Run(const MelBank& bank, const float* spectra, int64_t bins, double* energies, float* to) const {
+    RunLoop([=, &bank, channels = channels_, coefficients = coefficients_, cosines = cosines_.data()]()
+                MR_INLINE_LAMBDA {
+                  bank.Apply<kCount>(spectra, bins, channels, energies);
+                  for (int64_t i = 0; i < channels * kCount; ++i)
+                    energies[i] = LoopLog(energies[i] < kFloor ? kFloor : energies[i]);
+                  const auto sum = [&](auto rows, int64_t i) MR_INLINE_LAMBDA {
+                    double sums[rows()][kCount];
+                    for (int r = 0; r < rows(); ++r)
+                      ForLanes<kCount>([&](int l) MR_INLINE_LAMBDA { sums[r][l] = 0; });
+                    for (int64_t j = 0; j < channels; ++j) {
+                      for (int r = 0; r < rows(); ++r) {
+                        const double cosine = cosines[(i + r) * channels + j];
+                        ForLanes<kCount>(
+                            [&](int l) MR_INLINE_LAMBDA { sums[r][l] += cosine * energies[j * kCount + l]; });
+                      }
+                    }
+                    for (int r = 0; r < rows(); ++r) {
+                      for (int l = 0; l < kCount; ++l)
+                        to[l * coefficients + i + r] = static_cast<float>(sums[r][l]);
+                    }
+                  };
+                  int64_t i = 0;
+                  for (; i + 4 <= coefficients; i += 4) sum(std::integral_constant<int, 4>(), i);
+                  for (; i < coefficients; ++i) sum(std::integral_constant<int, 1>(), i);
+                });
   }
 
   const float upper_, lower_;
   const int64_t channels_, coefficients_;
   bool possible_ = false;
   std::vector<double> cosines_;  // [coefficients, channels]
+  Mutex mu_;
+  std::shared_ptr<const MelBank> bank_ MR_GUARDED_BY(mu_);  // the one that was needed last
+  int64_t bank_bins_ MR_GUARDED_BY(mu_) = 0;
+  int64_t bank_rate_ MR_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace

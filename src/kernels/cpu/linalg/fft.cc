@@ -20,8 +20,6 @@ constexpr int64_t kLargestFactor = 13;
 inline Number Times(Number a, Number b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
-inline Number TimesMinusI(Number a) { return {a.imag(), -a.real()}; }
-
 // exp(-2 pi i j / n), exact where it is on an axis.
 Number Root(int64_t j, int64_t n) {
   const double angle = -2 * std::numbers::pi * static_cast<double>(j) / static_cast<double>(n);
@@ -39,140 +37,106 @@ struct Stage {
   int64_t n, step;
 };
 
-void RunTwo(const Stage& s, const Number* x, Number* y) {
-  for (int64_t q = 0; q < s.m; ++q) {
-    const Number w = s.roots[q * s.step];
-    const Number *a = x + s.stride * q, *b = a + s.stride * s.m;
-    Number *to = y + s.stride * 2 * q, *next = to + s.stride;
-    for (int64_t r = 0; r < s.stride; ++r) {
-      const Number u = a[r], v = b[r];
-      to[r] = u + v;
-      next[r] = Times(u - v, w);
-    }
-  }
-}
-
-void RunFour(const Stage& s, const Number* x, Number* y) {
-  for (int64_t q = 0; q < s.m; ++q) {
-    const Number w1 = s.roots[q * s.step], w2 = s.roots[2 * q * s.step], w3 = s.roots[3 * q * s.step];
-    const Number* from = x + s.stride * q;
-    const int64_t gap = s.stride * s.m;
-    Number* to = y + s.stride * 4 * q;
-    for (int64_t r = 0; r < s.stride; ++r) {
-      const Number a = from[r], b = from[r + gap], c = from[r + 2 * gap], d = from[r + 3 * gap];
-      const Number even = a + c, odd = b + d, difference = a - c, turned = TimesMinusI(b - d);
-      to[r] = even + odd;
-      to[r + s.stride] = Times(difference + turned, w1);
-      to[r + 2 * s.stride] = Times(even - odd, w2);
-      to[r + 3 * s.stride] = Times(difference - turned, w3);
-    }
-  }
-}
-
-void RunAny(const Stage& s, const Number* x, Number* y) {
-  const int64_t turn = s.n / s.p;  // the roots of order p lie so far apart
-  for (int64_t q = 0; q < s.m; ++q) {
-    for (int64_t j = 0; j < s.p; ++j) {
-      const Number w = s.roots[j * q * s.step];
-      Number* to = y + s.stride * (s.p * q + j);
-      for (int64_t r = 0; r < s.stride; ++r) {
-        const Number* from = x + s.stride * q + r;
-        Number sum = from[0];
-        for (int64_t k = 1; k < s.p; ++k) sum += Times(from[k * s.stride * s.m], s.roots[j * k % s.p * turn]);
-        to[r] = Times(sum, w);
-      }
-    }
-  }
-}
-
-// Lanes side by side; their loops are of a constant length so that the compiler makes registers of them.
-constexpr int kLanes = Fft::kLanes;
+// Numbers side by side, in memory the real parts before the imaginary ones; one is a Number. The loops are of
+// a constant length so that the compiler makes registers of them.
+template <int kLanes>
 struct Lanes {
   double re[kLanes], im[kLanes];
 };
-inline MR_INLINE_LAMBDA Lanes Plus(const Lanes& a, const Lanes& b) {
-  Lanes sum;
-  MR_LANES
-  for (int l = 0; l < kLanes; ++l) sum.re[l] = a.re[l] + b.re[l];
-  MR_LANES
-  for (int l = 0; l < kLanes; ++l) sum.im[l] = a.im[l] + b.im[l];
+
+// Number j of the array at x.
+template <int kLanes>
+inline MR_INLINE_LAMBDA Lanes<kLanes> Load(const double* x, int64_t j) {
+  Lanes<kLanes> a;
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { a.re[l] = x[2 * kLanes * j + l]; });
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { a.im[l] = x[2 * kLanes * j + kLanes + l]; });
+  return a;
+}
+template <int kLanes>
+inline MR_INLINE_LAMBDA void Store(const Lanes<kLanes>& a, double* x, int64_t j) {
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { x[2 * kLanes * j + l] = a.re[l]; });
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { x[2 * kLanes * j + kLanes + l] = a.im[l]; });
+}
+template <int kLanes>
+inline MR_INLINE_LAMBDA Lanes<kLanes> Plus(const Lanes<kLanes>& a, const Lanes<kLanes>& b) {
+  Lanes<kLanes> sum;
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { sum.re[l] = a.re[l] + b.re[l]; });
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { sum.im[l] = a.im[l] + b.im[l]; });
   return sum;
 }
-inline MR_INLINE_LAMBDA Lanes Minus(const Lanes& a, const Lanes& b) {
-  Lanes difference;
-  MR_LANES
-  for (int l = 0; l < kLanes; ++l) difference.re[l] = a.re[l] - b.re[l];
-  MR_LANES
-  for (int l = 0; l < kLanes; ++l) difference.im[l] = a.im[l] - b.im[l];
+template <int kLanes>
+inline MR_INLINE_LAMBDA Lanes<kLanes> Minus(const Lanes<kLanes>& a, const Lanes<kLanes>& b) {
+  Lanes<kLanes> difference;
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { difference.re[l] = a.re[l] - b.re[l]; });
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { difference.im[l] = a.im[l] - b.im[l]; });
   return difference;
 }
-inline MR_INLINE_LAMBDA Lanes TimesMinusI(const Lanes& a) {
-  Lanes turned;
-  MR_LANES
-  for (int l = 0; l < kLanes; ++l) turned.re[l] = a.im[l];
-  MR_LANES
-  for (int l = 0; l < kLanes; ++l) turned.im[l] = -a.re[l];
+template <int kLanes>
+inline MR_INLINE_LAMBDA Lanes<kLanes> TimesMinusI(const Lanes<kLanes>& a) {
+  Lanes<kLanes> turned;
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { turned.re[l] = a.im[l]; });
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { turned.im[l] = -a.re[l]; });
   return turned;
 }
-inline MR_INLINE_LAMBDA Lanes Times(const Lanes& a, double re, double im) {
-  Lanes product;
-  MR_LANES
-  for (int l = 0; l < kLanes; ++l) product.re[l] = a.re[l] * re - a.im[l] * im;
-  MR_LANES
-  for (int l = 0; l < kLanes; ++l) product.im[l] = a.re[l] * im + a.im[l] * re;
+template <int kLanes>
+inline MR_INLINE_LAMBDA Lanes<kLanes> Times(const Lanes<kLanes>& a, const Number& w) {
+  const double re = w.real(), im = w.imag();
+  Lanes<kLanes> product;
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { product.re[l] = a.re[l] * re - a.im[l] * im; });
+  ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { product.im[l] = a.re[l] * im + a.im[l] * re; });
   return product;
 }
 
-void RunTwo(const Stage& s, const Lanes* x, Lanes* y) {
+template <int kLanes>
+void RunTwo(const Stage& s, const double* x, double* y) {
   RunLoop([=]() MR_INLINE_LAMBDA {
     for (int64_t q = 0; q < s.m; ++q) {
-      const double re = s.roots[q * s.step].real(), im = s.roots[q * s.step].imag();
-      const Lanes *a = x + s.stride * q, *b = a + s.stride * s.m;
-      Lanes *to = y + s.stride * 2 * q, *next = to + s.stride;
+      const Number w = s.roots[q * s.step];
+      const int64_t a = s.stride * q, b = a + s.stride * s.m, to = s.stride * 2 * q, next = to + s.stride;
       for (int64_t r = 0; r < s.stride; ++r) {
-        const Lanes u = a[r], v = b[r];
-        to[r] = Plus(u, v);
-        next[r] = Times(Minus(u, v), re, im);
+        const Lanes<kLanes> u = Load<kLanes>(x, a + r), v = Load<kLanes>(x, b + r);
+        Store(Plus(u, v), y, to + r);
+        Store(Times(Minus(u, v), w), y, next + r);
       }
     }
   });
 }
 
-void RunFour(const Stage& s, const Lanes* x, Lanes* y) {
+template <int kLanes>
+void RunFour(const Stage& s, const double* x, double* y) {
   RunLoop([=]() MR_INLINE_LAMBDA {
     for (int64_t q = 0; q < s.m; ++q) {
       const Number w1 = s.roots[q * s.step], w2 = s.roots[2 * q * s.step], w3 = s.roots[3 * q * s.step];
-      const Lanes* from = x + s.stride * q;
-      const int64_t gap = s.stride * s.m;
-      Lanes* to = y + s.stride * 4 * q;
+      const int64_t from = s.stride * q, gap = s.stride * s.m, to = s.stride * 4 * q;
       for (int64_t r = 0; r < s.stride; ++r) {
-        const Lanes a = from[r], b = from[r + gap], c = from[r + 2 * gap], d = from[r + 3 * gap];
-        const Lanes even = Plus(a, c), odd = Plus(b, d), difference = Minus(a, c);
-        const Lanes turned = TimesMinusI(Minus(b, d));
-        to[r] = Plus(even, odd);
-        to[r + s.stride] = Times(Plus(difference, turned), w1.real(), w1.imag());
-        to[r + 2 * s.stride] = Times(Minus(even, odd), w2.real(), w2.imag());
-        to[r + 3 * s.stride] = Times(Minus(difference, turned), w3.real(), w3.imag());
+        const Lanes<kLanes> a = Load<kLanes>(x, from + r), b = Load<kLanes>(x, from + gap + r),
+                            c = Load<kLanes>(x, from + 2 * gap + r), d = Load<kLanes>(x, from + 3 * gap + r);
+        const Lanes<kLanes> even = Plus(a, c), odd = Plus(b, d), difference = Minus(a, c);
+        const Lanes<kLanes> turned = TimesMinusI(Minus(b, d));
+        Store(Plus(even, odd), y, to + r);
+        Store(Times(Plus(difference, turned), w1), y, to + s.stride + r);
+        Store(Times(Minus(even, odd), w2), y, to + 2 * s.stride + r);
+        Store(Times(Minus(difference, turned), w3), y, to + 3 * s.stride + r);
       }
     }
   });
 }
 
-void RunAny(const Stage& s, const Lanes* x, Lanes* y) {
+template <int kLanes>
+void RunAny(const Stage& s, const double* x, double* y) {
   RunLoop([=]() MR_INLINE_LAMBDA {
-    const int64_t turn = s.n / s.p;
+    const int64_t turn = s.n / s.p;  // the roots of order p lie so far apart
     for (int64_t q = 0; q < s.m; ++q) {
       for (int64_t j = 0; j < s.p; ++j) {
-        const double re = s.roots[j * q * s.step].real(), im = s.roots[j * q * s.step].imag();
-        Lanes* to = y + s.stride * (s.p * q + j);
+        const Number w = s.roots[j * q * s.step];
+        const int64_t to = s.stride * (s.p * q + j);
         for (int64_t r = 0; r < s.stride; ++r) {
-          const Lanes* from = x + s.stride * q + r;
-          Lanes sum = from[0];
+          const int64_t from = s.stride * q + r;
+          Lanes<kLanes> sum = Load<kLanes>(x, from);
           for (int64_t k = 1; k < s.p; ++k) {
-            const Number w = s.roots[j * k % s.p * turn];
-            sum = Plus(sum, Times(from[k * s.stride * s.m], w.real(), w.imag()));
+            sum = Plus(sum, Times(Load<kLanes>(x, from + k * s.stride * s.m), s.roots[j * k % s.p * turn]));
           }
-          to[r] = Times(sum, re, im);
+          Store(Times(sum, w), y, to + r);
         }
       }
     }
@@ -180,24 +144,25 @@ void RunAny(const Stage& s, const Lanes* x, Lanes* y) {
 }
 
 // The stages of a transform of n numbers in x, by way of `scratch`.
-template <typename T>
-void RunStages(const std::vector<int64_t>& factors, const Number* roots, int64_t n, T* x, T* scratch) {
-  T *from = x, *to = scratch;
+template <int kLanes>
+void RunStages(const std::vector<int64_t>& factors, const Number* roots, int64_t n, double* x,
+               double* scratch) {
+  double *from = x, *to = scratch;
   int64_t length = n, stride = 1;
   for (const int64_t p : factors) {
     const Stage stage{p, length / p, stride, roots, n, stride};
     if (p == 4) {
-      RunFour(stage, from, to);
+      RunFour<kLanes>(stage, from, to);
     } else if (p == 2) {
-      RunTwo(stage, from, to);
+      RunTwo<kLanes>(stage, from, to);
     } else {
-      RunAny(stage, from, to);
+      RunAny<kLanes>(stage, from, to);
     }
     std::swap(from, to);
     length /= p;
     stride *= p;
   }
-  if (from != x) std::copy_n(from, n, x);
+  if (from != x) std::copy_n(from, 2 * kLanes * n, x);
 }
 
 }  // namespace
@@ -248,24 +213,23 @@ void Fft::Run(Number* x, bool inverse, Number* scratch) const {
 
 void Fft::RunForward(Number* x, Number* scratch) const {
   if (longer_ == nullptr) {
-    RunStages(factors_, roots_.data(), n_, x, scratch);
+    RunStages<1>(factors_, roots_.data(), n_, reinterpret_cast<double*>(x),
+                 reinterpret_cast<double*>(scratch));
   } else {
     RunChirp(x, scratch);
   }
 }
 
 void Fft::RunLanes(double* x, bool inverse, double* scratch) const {
-  static_assert(sizeof(Lanes) == 2 * kLanes * sizeof(double));
   if (n_ <= 1) return;
-  auto* const lanes = reinterpret_cast<Lanes*>(x);
   const auto conjugate = [=, n = inverse ? n_ : 0]() MR_INLINE_LAMBDA {
     for (int64_t j = 0; j < n; ++j) {
-      MR_LANES
-      for (int l = 0; l < kLanes; ++l) lanes[j].im[l] = -lanes[j].im[l];
+      double* const imaginary = x + 2 * kLanes * j + kLanes;
+      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { imaginary[l] = -imaginary[l]; });
     }
   };
   RunLoop(conjugate);
-  RunStages(factors_, roots_.data(), n_, lanes, reinterpret_cast<Lanes*>(scratch));
+  RunStages<kLanes>(factors_, roots_.data(), n_, x, scratch);
   RunLoop(conjugate);
 }
 
@@ -280,5 +244,93 @@ void Fft::RunChirp(Number* x, Number* scratch) const {
   longer_->Run(a, /*inverse=*/true, rest);
   for (int64_t j = 0; j < n_; ++j) x[j] = Times(a[j], roots_[static_cast<size_t>(j)]);
 }
+
+RealFft::RealFft(int64_t n) : half_(n / 2) {
+  for (int64_t k = 0; 4 * k <= n; ++k) roots_.push_back(Root(k, n));
+}
+
+template <int kLanes>
+void RealFft::Run(double* x, bool inverse, double* scratch) const {
+  if constexpr (kLanes == 1) {
+    half_.Run(reinterpret_cast<Number*>(x), inverse, reinterpret_cast<Number*>(scratch));
+  } else {
+    half_.RunLanes(x, inverse, scratch);
+  }
+}
+
+// With Z of the pairs, E = (Z[k] + conj(Z[h - k])) / 2 of the even samples and O of the odd ones, X[k] is E +
+// w O.
+template <int kLanes>
+void RealFft::Forward(double* x, double* scratch) const {
+  Run<kLanes>(x, /*inverse=*/false, scratch);
+  RunLoop([=, h = half(), roots = roots_.data()]() MR_INLINE_LAMBDA {
+    const Lanes<kLanes> z = Load<kLanes>(x, 0);
+    Lanes<kLanes> first, last;
+    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+      first.re[l] = z.re[l] + z.im[l];
+      last.re[l] = z.re[l] - z.im[l];
+      first.im[l] = last.im[l] = 0;
+    });
+    Store(first, x, 0);
+    Store(last, x, h);
+    for (int64_t k = 1; 2 * k <= h; ++k) {
+      const Lanes<kLanes> a = Load<kLanes>(x, k), b = Load<kLanes>(x, h - k);
+      const double re = 0.5 * roots[k].real(), im = 0.5 * roots[k].imag();
+      Lanes<kLanes> own, other;
+      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+        const double even = 0.5 * (a.re[l] + b.re[l]), less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
+        const double turned = more * re + less * im;
+        own.re[l] = even + turned;
+        other.re[l] = even - turned;
+      });
+      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+        const double even = 0.5 * (a.im[l] - b.im[l]), less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
+        const double turned = more * im - less * re;
+        own.im[l] = even + turned;
+        other.im[l] = turned - even;
+      });
+      Store(own, x, k);
+      Store(other, x, h - k);
+    }
+  });
+}
+
+template <int kLanes>
+void RealFft::Inverse(double* x, double* scratch) const {
+  RunLoop([=, h = half(), roots = roots_.data()]() MR_INLINE_LAMBDA {
+    const Lanes<kLanes> first = Load<kLanes>(x, 0), last = Load<kLanes>(x, h);
+    Lanes<kLanes> z;
+    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+      z.re[l] = first.re[l] + last.re[l];
+      z.im[l] = first.re[l] - last.re[l];
+    });
+    Store(z, x, 0);
+    for (int64_t k = 1; 2 * k <= h; ++k) {
+      const Lanes<kLanes> a = Load<kLanes>(x, k), b = Load<kLanes>(x, h - k);
+      const double re = roots[k].real(), im = roots[k].imag();
+      Lanes<kLanes> own, other;
+      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+        const double sum = a.re[l] + b.re[l], less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
+        const double turned = more * re - less * im;
+        own.re[l] = sum - turned;
+        other.re[l] = sum + turned;
+      });
+      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
+        const double sum = a.im[l] - b.im[l], less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
+        const double turned = less * re + more * im;
+        own.im[l] = sum + turned;
+        other.im[l] = turned - sum;
+      });
+      Store(own, x, k);
+      Store(other, x, h - k);
+    }
+  });
+  Run<kLanes>(x, /*inverse=*/true, scratch);
+}
+
+template void RealFft::Forward<1>(double* x, double* scratch) const;
+template void RealFft::Forward<Fft::kLanes>(double* x, double* scratch) const;
+template void RealFft::Inverse<1>(double* x, double* scratch) const;
+template void RealFft::Inverse<Fft::kLanes>(double* x, double* scratch) const;
 
 }  // namespace millrace::cpu

@@ -49,4 +49,32 @@ class Fft {
   std::vector<Number> kernel_;  // transform of the conjugate chirp
 };
 
+// Of real lines of an even length, by complex ones of half of it: the numbers at even places are real parts,
+// those at odd places imaginary ones. A spectrum is the first n / 2 + 1 numbers, of which the others are
+// conjugates.
+class RealFft {
+ public:
+  explicit RealFft(int64_t n);  // REQUIRES: n is even and positive
+
+  static constexpr int64_t kLeastLanes = 3;  // from so many lines on, places that are not used pay
+  int64_t half() const { return half_.size(); }
+  bool has_lanes() const { return half_.has_lanes(); }
+  // Of x and of scratch, in doubles, for a number of lines side by side that is 1 or Fft::kLanes.
+  int64_t line_size(int64_t lanes) const { return 2 * lanes * (half_.size() + 1); }
+  int64_t scratch_size(int64_t lanes) const { return 2 * lanes * half_.scratch_size(); }
+  // In place, from n / 2 pairs of samples to the spectrum.
+  template <int kLanes>
+  void Forward(double* x, double* scratch) const;
+  // From the spectrum to n times the samples. The first and the last number count as real.
+  template <int kLanes>
+  void Inverse(double* x, double* scratch) const;
+
+ private:
+  template <int kLanes>
+  void Run(double* x, bool inverse, double* scratch) const;
+
+  const Fft half_;
+  std::vector<Fft::Number> roots_;  // exp(-2 pi i k / n) for k <= n / 4
+};
+
 }  // namespace millrace::cpu

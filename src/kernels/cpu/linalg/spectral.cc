@@ -16,21 +16,22 @@ namespace {
 using Number = cpu::Fft::Number;
 
 // The plans of the lengths seen last.
+template <typename Plan>
 class Plans {
  public:
-  std::shared_ptr<const cpu::Fft> For(int64_t n) {
+  std::shared_ptr<const Plan> For(int64_t n) {
     MutexLock lock(mu_);
-    for (const auto& plan : plans_) {
-      if (plan->size() == n) return plan;
+    for (const auto& [length, plan] : plans_) {
+      if (length == n) return plan;
     }
     if (plans_.size() == kMost) plans_.erase(plans_.begin());
-    return plans_.emplace_back(std::make_shared<const cpu::Fft>(n));
+    return plans_.emplace_back(n, std::make_shared<const Plan>(n)).second;
   }
 
  private:
   static constexpr size_t kMost = 6;
   Mutex mu_;
-  std::vector<std::shared_ptr<const cpu::Fft>> plans_ MR_GUARDED_BY(mu_);
+  std::vector<std::pair<int64_t, std::shared_ptr<const Plan>>> plans_ MR_GUARDED_BY(mu_);
 };
 
 template <typename T>
@@ -129,6 +130,65 @@ void RunAxis(const KernelContext& context, const cpu::Fft& fft, const Axis& a, c
                       });
 }
 
+// `lines` lines from the i-th on, in places for kLanes: of real numbers in `in` or in `out`, and of an even
+// length.
+template <int kLanes, typename In, typename Out>
+void RunRealLines(const cpu::RealFft& fft, const Axis& a, const In* in, Out* out, int64_t i, int64_t lines,
+                  double* x, double* scratch) {
+  // The places of x by twos: real and imaginary parts, or numbers at even and at odd places.
+  const auto for_pairs = [&](auto* data, int64_t length, auto&& fn) {
+    for (int64_t l = 0; l < lines; ++l) {
+      auto* const line = LineOf(a, data, length, i + l);
+      double* at = x + l;
+      if constexpr (std::is_floating_point_v<std::remove_cvref_t<decltype(*data)>>) {
+        for (int64_t j = 0; j < length; j += 2, at += 2 * kLanes)
+          fn(line[j * a.inner], line[(j + 1) * a.inner], at[0], at[kLanes]);
+      } else {
+        for (int64_t j = 0; j < length; ++j, at += 2 * kLanes) fn(line[j * a.inner], at[0], at[kLanes]);
+      }
+    }
+  };
+  if constexpr (std::is_floating_point_v<In>) {
+    for_pairs(in, a.in_length, [](In even, In odd, double& re, double& im) {
+      re = static_cast<double>(even);
+      im = static_cast<double>(odd);
+    });
+    fft.Forward<kLanes>(x, scratch);
+    for_pairs(out, a.out_length, [](Out& to, double re, double im) { to = Store<Out>(Number(re, im)); });
+  } else {
+    for_pairs(in, a.in_length, [](const In& from, double& re, double& im) {
+      const Number value = Load(from);
+      re = value.real();
+      im = value.imag();
+    });
+    fft.Inverse<kLanes>(x, scratch);
+    for_pairs(out, a.out_length, [&a](Out& even, Out& odd, double re, double im) {
+      even = static_cast<Out>(re * a.scale);
+      odd = static_cast<Out>(im * a.scale);
+    });
+  }
+}
+
+template <typename In, typename Out>
+void RunRealAxis(const KernelContext& context, const cpu::RealFft& fft, const Axis& a, const In* in,
+                 Out* out) {
+  context.ParallelFor(
+      a.outer * a.inner, a.length * (fft.has_lanes() ? 3 : 13), [&](int64_t begin, int64_t end) {
+        constexpr int kLanes = cpu::Fft::kLanes;
+        int64_t i = begin;
+        const int64_t lanes = fft.has_lanes() && end - begin >= cpu::RealFft::kLeastLanes ? kLanes : 1;
+        std::vector<double> x(static_cast<size_t>(fft.line_size(lanes)));
+        std::vector<double> scratch(static_cast<size_t>(fft.scratch_size(lanes)));
+        for (; i < end; i += lanes) {
+          if (lanes == kLanes) {
+            RunRealLines<kLanes>(fft, a, in, out, i, std::min(end - i, lanes), x.data(), scratch.data());
+          } else {
+            RunRealLines<1>(fft, a, in, out, i, 1, x.data(), scratch.data());
+          }
+        }
+      });
+}
+
 class FftKernel final : public OpKernel {
  public:
   explicit FftKernel(KernelConstruction& c)
@@ -222,9 +282,15 @@ class FftKernel final : public OpKernel {
                   inverse_,
                   inverse_ ? 1 / static_cast<double>(n) : 1.0};
     };
-    const auto plan = [&](int i) { return plans_.For(lengths[static_cast<uint32_t>(i)]); };
+    const auto run = [&]<typename From, typename To>(int i, const Axis& axis, const From* from, To* to) {
+      const int64_t n = lengths[static_cast<uint32_t>(i)];
+      if constexpr (!kIsComplex<From> || !kIsComplex<To>) {
+        if (n % 2 == 0) return RunRealAxis(context, *real_plans_.For(n), axis, from, to);
+      }
+      RunAxis(context, *plans_.For(n), axis, from, to);
+    };
     if (rank_ == 1) {
-      RunAxis(context, *plan(0), pass(0, in.shape(), out->shape()), in.data<In>(), out->data<Out>());
+      run(0, pass(0, in.shape(), out->shape()), in.data<In>(), out->data<Out>());
       return Status();
     }
     const bool real_last = real_ && inverse_;
@@ -232,15 +298,16 @@ class FftKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor work, context.AllocateTemp(DataType::kComplex128, middle));
     Number* w = work.data<complex128>();
     const int start = real_last ? 0 : rank_ - 1, end = real_last ? rank_ - 1 : 0;
-    RunAxis(context, *plan(start), pass(start, in.shape(), middle), in.data<In>(), w);
-    for (int i = 1; i < rank_ - 1; ++i) RunAxis(context, *plan(i), pass(i, middle, middle), w, w);
-    RunAxis(context, *plan(end), pass(end, middle, out->shape()), w, out->data<Out>());
+    run(start, pass(start, in.shape(), middle), in.data<In>(), w);
+    for (int i = 1; i < rank_ - 1; ++i) run(i, pass(i, middle, middle), w, w);
+    run(end, pass(end, middle, out->shape()), w, out->data<Out>());
     return Status();
   }
 
   const bool real_, inverse_;
   const int rank_;
-  Plans plans_;
+  Plans<cpu::Fft> plans_;
+  Plans<cpu::RealFft> real_plans_;
 };
 
 }  // namespace
