@@ -248,20 +248,14 @@ class ConvKernel final : public OpKernel {
     RunLoop([=, &rows]() MR_INLINE_LAMBDA {
       int32_t* to = sums;
       for (int64_t x = 0; x < rows.x.count; ++x, to += channels) {
-        for (int64_t i = 0; i < rows.y.size; ++i) {
-          const int64_t y = r * rows.y.stride - rows.y.before + i * rows.y.dilation;
-          if (y < 0 || y >= image.height) continue;
-          for (int64_t j = 0; j < rows.x.size; ++j) {
-            const int64_t at = x * rows.x.stride - rows.x.before + j * rows.x.dilation;
-            if (at < 0 || at >= image.width) continue;
-            const In* pixel = pixels + (y * image.width + at) * depth;
-            const int32_t* factor = weights + (i * rows.x.size + j) * channels;
-            for (int64_t d = 0; d < depth; ++d) {
-              for (int64_t k = d * results; k < (d + 1) * results; ++k)
-                to[k] = Plus(to[k], Times<int32_t>(pixel[d], factor[k]));
-            }
+        ForPlaces(image, rows, r, x, [&](int64_t offset, int64_t place) MR_INLINE_LAMBDA {
+          const In* pixel = pixels + offset;
+          const int32_t* factor = weights + place * channels;
+          for (int64_t d = 0; d < depth; ++d) {
+            for (int64_t k = d * results; k < (d + 1) * results; ++k)
+              to[k] = Plus(to[k], Times<int32_t>(pixel[d], factor[k]));
           }
-        }
+        });
       }
     });
   }
@@ -271,19 +265,27 @@ class ConvKernel final : public OpKernel {
   static void DepthwiseLanes(const In* pixels, const int32_t* weights, quantized::Image image,
                              const Placement& rows, int64_t r, int64_t x, int32_t* to) {
     int32_t sum[kLanes] = {};
+    ForPlaces(image, rows, r, x, [&](int64_t offset, int64_t place) MR_INLINE_LAMBDA {
+      const In* const pixel = pixels + offset;
+      const int32_t* const factor = weights + place * image.depth;
+      ForLanes<kLanes>([&](int l)
+                           MR_INLINE_LAMBDA { sum[l] = Plus(sum[l], Times<int32_t>(pixel[l], factor[l])); });
+    });
+    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { to[l] = sum[l]; });
+  }
+
+  // Calls fn(offset of the pixel, place in the filter) for what window x of row r covers of the image.
+  template <typename Fn>
+  static MR_INLINE_LAMBDA void ForPlaces(quantized::Image image, const Placement& rows, int64_t r, int64_t x,
+                                         const Fn& fn) {
     for (int64_t i = 0; i < rows.y.size; ++i) {
       const int64_t y = r * rows.y.stride - rows.y.before + i * rows.y.dilation;
       if (y < 0 || y >= image.height) continue;
       for (int64_t j = 0; j < rows.x.size; ++j) {
         const int64_t at = x * rows.x.stride - rows.x.before + j * rows.x.dilation;
-        if (at < 0 || at >= image.width) continue;
-        const In* const pixel = pixels + (y * image.width + at) * image.depth;
-        const int32_t* const factor = weights + (i * rows.x.size + j) * image.depth;
-        ForLanes<kLanes>(
-            [&](int l) MR_INLINE_LAMBDA { sum[l] = Plus(sum[l], Times<int32_t>(pixel[l], factor[l])); });
+        if (at >= 0 && at < image.width) fn((y * image.width + at) * image.depth, i * rows.x.size + j);
       }
     }
-    for (int l = 0; l < kLanes; ++l) to[l] = sum[l];
   }
 
   const Form form_;
