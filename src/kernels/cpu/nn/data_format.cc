@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers of dimensions and lists of sizes from one layout of images to another.
 #include <algorithm>
+#include <array>
+#include <type_traits>
 
 #include "kernels/cpu/kernel_util.h"
 
@@ -48,17 +50,25 @@ class DimMapKernel final : public DataFormatKernel {
   using DataFormatKernel::DataFormatKernel;
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
-    for (int64_t i = 0; i < in.num_elements(); ++i) {
-      const int64_t dim = IntValue(in, i);
-      if (dim < -4 || dim >= 4) return errors::InvalidArgument("Dimension ", dim, " is not in [-4, 4)");
-    }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    int64_t wrong = -1;
     Visit(in.dtype(), [&]<typename T>() {
-      for (int64_t i = 0; i < in.num_elements(); ++i) {
-        out->data<T>()[i] = places_[static_cast<size_t>((in.data<T>()[i] + 4) % 4)];
+      using U = std::make_unsigned_t<T>;
+      const T* const from = in.data<T>();
+      T* const to = out->data<T>();
+      const std::array<T, 4> places = {static_cast<T>(places_[0]), static_cast<T>(places_[1]),
+                                       static_cast<T>(places_[2]), static_cast<T>(places_[3])};
+      for (int64_t i = 0, n = in.num_elements(); i < n; ++i) {
+        const U moved = static_cast<U>(from[i]) + 4;
+        if (moved >= 8) {
+          wrong = i;
+          return;
+        }
+        to[i] = places[moved & 3];
       }
     });
-    return Status();
+    if (wrong < 0) return Status();
+    return errors::InvalidArgument("Dimension ", IntValue(in, wrong), " is not in [-4, 4)");
   }
 };
 

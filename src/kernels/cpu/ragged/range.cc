@@ -41,6 +41,10 @@ class RaggedRangeKernel final : public OpKernel {
     if (delta == T(0)) return errors::InvalidArgument("Requires delta != 0");
     // The end lies behind the start.
     if (delta > T(0) ? limit < start : limit > start) return 0;
+    if constexpr (std::is_integral_v<T>) {
+      int64_t size = 0;  // without a division, which takes longer than a short range
+      if (delta == 1 && !__builtin_sub_overflow(limit, start, &size)) return size;
+    }
     return RangeSize(start, limit, delta);
   }
 
@@ -63,8 +67,10 @@ class RaggedRangeKernel final : public OpKernel {
       }
       MR_ASSIGN_OR_RETURN(Tensor * values, context.AllocateOutput(1, TensorShape({total})));
       T* to = values->data<T>();
+      int64_t begin = 0;
       for (int64_t row = 0; row < rows; ++row) {
-        const int64_t size = IntValue(*splits, row + 1) - IntValue(*splits, row);
+        const int64_t end = IntValue(*splits, row + 1), size = end - begin;
+        begin = end;
         Wide x = value(0, row);
         const Wide delta = value(2, row);
         for (int64_t i = 0; i < size; ++i) {
