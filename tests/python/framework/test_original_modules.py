@@ -9,8 +9,9 @@ import pytest
 import millrace as tf
 from millrace.core.debug import debug_service_pb2, debugger_event_metadata_pb2
 from millrace.core.profiler import tfprof_log_pb2, tfprof_options_pb2, tfprof_output_pb2
+from millrace.python import pywrap_tensorflow
 from millrace.python.eager import cancellation, context
-from millrace.python.ops import control_flow_state
+from millrace.python.ops import cond_v2, control_flow_state, while_v2
 
 
 def test_messages_of_profiler_and_debugger():
@@ -94,3 +95,36 @@ def test_quantised_numbers_are_fetched_as_integers():
     with context.eager_mode():
         value = tf.quantize(tf.constant([0.0, 1.0]), 0.0, 1.0, tf.quint8).output.numpy()
     assert value.dtype == np.uint8 and value.tolist() == [0, 255]
+
+
+def test_the_short_way_to_an_op():
+    with context.eager_mode():
+        x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+        ctx = context.context()
+
+        def fast(op, *args):
+            return pywrap_tensorflow.TFE_Py_FastPathExecute(
+                ctx._handle, ctx.device_name, op, None, None, *args
+            )
+
+        product = fast("MatMul", x, x, "transpose_a", False, "transpose_b", True, "T", tf.float32)
+        np.testing.assert_array_equal(product.numpy(), x.numpy() @ x.numpy().T)
+        assert [t.numpy().tolist() for t in fast("Unpack", x, "axis", 0, "num", 2)] == x.numpy().tolist()
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = fast("Square", x)
+        np.testing.assert_array_equal(tape.gradient(y, x).numpy(), 2 * x.numpy())
+        with pytest.raises(RuntimeError, match="Op type not registered 'Nothing'"):
+            fast("Nothing", x)
+        with pytest.raises(ValueError):
+            fast("MatMul", x)
+        attrs = ("transpose_a", False, "transpose_b", False, "T", x.dtype.as_datatype_enum)
+        (slow,) = pywrap_tensorflow.TFE_Py_Execute(ctx._handle, None, "MatMul", [x, x], attrs, 1)
+        np.testing.assert_array_equal(slow.numpy(), x.numpy() @ x.numpy())
+    assert pywrap_tensorflow.TFE_Py_UID() != pywrap_tensorflow.TFE_Py_UID()
+
+
+def test_gradients_of_functional_control_flow_have_names():
+    assert callable(cond_v2._IfGrad) and callable(while_v2._WhileGrad)
+    with pytest.raises(AttributeError, match="_NothingGrad"):
+        cond_v2._NothingGrad

@@ -63,6 +63,58 @@ def __getattr__(name: str) -> Any:
     raise AttributeError("module 'tensorflow.python.pywrap_tensorflow' has no attribute %r" % name)
 
 
+def TFE_Py_FastPathExecute(  # noqa: N802
+    handle: Any, device_name: Any, op_name: str, name: Any, callbacks: Any, *args: Any
+) -> Any:
+    """Executes an op.
+
+    Args:
+      handle: of the context; not used, as `callbacks`.
+      device_name: the device; None or "": the context's.
+      op_name: the name of the op.
+      name: not used.
+      callbacks: not used.
+      *args: the inputs, then names of attributes and their values in turn.
+    """
+    from millrace.python.framework import op_def_registry, ops
+
+    raw_ops = importlib.import_module("millrace.raw_ops")
+    op_def = op_def_registry.get(op_name)
+    if op_def is None:
+        raise RuntimeError("Op type not registered '%s'" % op_name)
+    count = len(op_def.input_arg)
+    inputs, attributes = args[:count], args[count:]
+    if len(inputs) < count or len(attributes) % 2 != 0:
+        raise ValueError(
+            "Tensor conversion requested: %s takes %d inputs and pairs of attributes, got %d values"
+            % (op_name, count, len(args))
+        )
+    names = [arg.name for arg in op_def.input_arg]
+    values = dict(zip(names, inputs)) | dict(zip(attributes[::2], attributes[1::2]))
+    inferred = {a for arg in op_def.input_arg for a in (arg.type_attr, arg.number_attr, arg.type_list_attr)}
+    values = {key: value for key, value in values.items() if key in names or key not in inferred}
+    with ops.device(device_name or None):
+        return getattr(raw_ops, op_name)(**values)
+
+
+def TFE_Py_Execute(  # noqa: N802
+    handle: Any, device_name: Any, op_name: str, inputs: Any, attrs: Any, num_outputs: Any
+) -> list[Any]:
+    """Executes an op with inputs that are eager tensors; all arguments are given. As execute.quick_execute."""
+    from millrace.python.eager import context, execute
+    from millrace.python.framework import ops
+
+    with ops.device(device_name or None):
+        return execute.execute(op_name, num_outputs, list(inputs), attrs, context.context())
+
+
+def TFE_Py_UID() -> int:  # noqa: N802
+    """A number that no other call gives."""
+    from millrace.python.framework import ops
+
+    return ops.uid()
+
+
 def IsGoogleCudaEnabled() -> bool:  # noqa: N802
     """Whether there is an engine for GPUs."""
     from millrace.python.framework import test_util

@@ -125,3 +125,10 @@ def indexed_case(branch_index: Any, branch_fns: Any, name: str = "indexed_case")
     from millrace.python.ops import control_flow_ops
 
     return control_flow_ops.switch_case(branch_index, list(branch_fns), name=name)
+
+
+def __getattr__(name: str) -> Any:
+    """`_IfGrad` and others: the engine's gradient functions."""
+    from millrace.python.ops import _engine_gradients
+
+    return _engine_gradients.function_of_name(__name__, name)

@@ -136,3 +136,10 @@ def _build(cond_graph: Any, body_graph: Any, inputs: list[Any], parallel_iterati
         parallel_iterations=parallel_iterations,
         name=scope,
     )
+
+
+def __getattr__(name: str) -> Any:
+    """`_WhileGrad` and others: the engine's gradient functions."""
+    from millrace.python.ops import _engine_gradients
+
+    return _engine_gradients.function_of_name(__name__, name)
