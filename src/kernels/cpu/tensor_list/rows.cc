@@ -369,7 +369,8 @@ class SplitListKernel final : public OpKernel {
       const int64_t length = lengths.data<int64_t>()[i];
       if (length < 0) return errors::InvalidArgument("Invalid value in lengths: ", length);
       if (length > tensor.dim(0) - begin) {
-        return errors::InvalidArgument("Attempting to slice [", begin, ", ", begin, " + ", length,
+        return errors::InvalidArgument("Attempting to slice [", begin, ", ",
+                                       static_cast<uint64_t>(begin) + static_cast<uint64_t>(length),
                                        "] from tensor with length ", tensor.dim(0));
       }
       shape.SetDim(0, length);
