@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Has clang read every source file, with the analysis of locks, and prints its errors and warnings.
 
-check_clang.py [BUILD FOLDER] [--only=REGEX] [--jobs=N] [--clang=clang++-14]
+check_clang.py [BUILD FOLDER] [--only=REGEX] [--jobs=N] [--clang=clang++-14] [--tidy[=clang-tidy-14]]
 
 The folder (build/release) is one that g++ has built: its compile_commands.json says how, and it has the generated sources.
 Nothing is compiled, so this takes a fraction of the time of the presets tidy and fuzz, which break on the same errors.
+With --tidy clang-tidy reads the files instead and makes the checks of .clang-tidy.
 """
 
 import argparse
@@ -42,6 +43,13 @@ def arguments_for_clang(command: str, clang: str) -> List[str]:
     return kept
 
 
+def arguments_for_tidy(clang: List[str], path: str, tidy: str) -> List[str]:
+    """Returns the command that checks what `clang`, of arguments_for_clang, reads; also sources included by a unit."""
+    flags = [word for word in clang[1:] if word != path]
+    # A unit includes sources; with --checks the other checks are still those of .clang-tidy.
+    return [tidy, "--quiet", "--checks=-bugprone-suspicious-include", "--header-filter=(src|include/millrace|examples|tests)/.*\\.(h|cc)$", path, "--"] + flags
+
+
 def commands(folder: pathlib.Path, only: str, clang: str) -> Dict[str, Tuple[List[str], str]]:
     """Returns for each C++ source its command and the folder to run it in; the first of several."""
     found: Dict[str, Tuple[List[str], str]] = {}
@@ -61,14 +69,18 @@ def main() -> int:
     parser.add_argument("--only", default=".", help="files whose path has a match of this regular expression")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--clang", default="clang++-14")
+    parser.add_argument("--tidy", nargs="?", const="clang-tidy-14", help="check with clang-tidy")
     args = parser.parse_args()
     wanted = commands(args.folder, args.only, args.clang)
     bad = 0
 
     def read(path: str) -> Tuple[str, str]:
         command, folder = wanted[path]
+        if args.tidy:
+            command = arguments_for_tidy(command, path, args.tidy)
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        return path, result.stderr if result.returncode != 0 or "warning:" in result.stderr else ""
+        text = result.stdout + result.stderr
+        return path, text if result.returncode != 0 or "warning:" in text else ""
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         for done, (path, text) in enumerate(pool.map(read, wanted), 1):

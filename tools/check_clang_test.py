@@ -22,6 +22,12 @@ class CheckClangTest(unittest.TestCase):
         got = check_clang.arguments_for_clang("/usr/bin/g++-12 -O1 -fsanitize=thread -c b.cc -o b.o", "clang++")
         self.assertEqual(got, ["clang++"] + check_clang.WARNINGS + ["b.cc"])
 
+    def test_tidy_reads_with_the_same_flags(self) -> None:
+        got = check_clang.arguments_for_tidy(check_clang.arguments_for_clang(COMMAND, "clang++-14"), "/src/a.cc", "clang-tidy-14")
+        self.assertEqual((got[0], got[-1]), ("clang-tidy-14", "-std=c++20"))
+        self.assertEqual(got[got.index("--") - 1], "/src/a.cc")
+        self.assertEqual(got[got.index("--") + 1:], check_clang.WARNINGS + ["-DX=1", "-I/src", "-std=c++20"])
+
     def test_each_source_once_and_only_those_wanted(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)

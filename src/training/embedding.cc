@@ -1,5 +1,10 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <vector>
+
 #include "millrace/clipping.h"
 #include "millrace/layers.h"
 #include "millrace/ops.h"
@@ -44,8 +49,9 @@ StatusOr<Places> PlacesOf(const Scope& scope, const std::vector<GraphVariable>& 
     rows += shape.dim(0);
   }
   // The first parts have one row more than the others.
-  const double each = static_cast<double>(rows / static_cast<int64_t>(parts.size()));
-  const double longer = static_cast<double>(rows % static_cast<int64_t>(parts.size()));
+  const std::lldiv_t shares = std::lldiv(rows, static_cast<int64_t>(parts.size()));
+  const double each = static_cast<double>(shares.quot);
+  const double longer = static_cast<double>(shares.rem);
   if (each == 0) return errors::InvalidArgument("embedding_lookup: there are more parts than rows");
   const Formula beyond = id - longer;
   const Formula part = Maximum(Binary(scope, "floordiv", "FloorDiv", id, each + 1),
@@ -115,8 +121,8 @@ Output EmbeddingLookup(const Scope& scope, const std::vector<GraphVariable>& par
   if (!options.max_norm) return ops::Identity(own, rows);
   // Each row by itself, whatever the shape of the ids is.
   const int axes = scope.ShapeOf(parts[0].value()).rank() - 1;
-  std::vector<int64_t> last;
-  for (int i = 0; i < axes; ++i) last.push_back(i - axes);
+  std::vector<int64_t> last(std::max(axes, 0));
+  std::iota(last.begin(), last.end(), -axes);
   if (last.empty()) return ClipByValue(own, rows, -*options.max_norm, *options.max_norm).dense;
   return ClipByNorm(own, rows, *options.max_norm, last).dense;
 }

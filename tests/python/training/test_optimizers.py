@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.python.eager import context
 
 STEPS = 3
 START = np.array([[1.0, 2.0], [3.0, -4.0], [5.0, 6.0]])
@@ -301,3 +302,14 @@ def test_wrong_arguments():
     with tf.Graph().as_default():
         with pytest.raises(ValueError, match="No variables to optimize"):
             tf.train.GradientDescentOptimizer(1.0).compute_gradients(tf.constant(1.0))
+
+
+def test_eager_tensors_are_differentiated_by_but_not_updated():
+    with context.eager_mode():
+        x = tf.constant(3.0)
+        optimizer = tf.train.GradientDescentOptimizer(1.0)
+        ((gradient, source),) = optimizer.compute_gradients(lambda: x * x, [x])
+        assert source is x
+        assert gradient.numpy() == 6.0
+        with pytest.raises(NotImplementedError, match="Trying to update a Tensor"):
+            optimizer.apply_gradients([(gradient, x)])

@@ -7,6 +7,7 @@ from __future__ import annotations
 import abc
 from typing import Any
 
+from millrace.python.eager import context
 from millrace.python.framework import ops
 from millrace.python.ops import array_ops
 from millrace.python.ops import math_ops
@@ -142,6 +143,8 @@ class TensorProcessor(OptimizableVariable):
 
 def get_processor(v: Any) -> OptimizableVariable:
     """The processor for `v`. Raises NotImplementedError for what cannot be trained."""
+    if context.executing_eagerly():
+        return TensorProcessor(v) if isinstance(v, ops.Tensor) else DenseResourceVariableProcessor(v)
     if resource_variable_ops.is_resource_variable(v) and not v._in_graph_mode:
         return DenseResourceVariableProcessor(v)
     if v.op.type == "VarHandleOp":

@@ -36,7 +36,8 @@ __all__ = ["Optimizer"]
 
 def _graph_of(var: Any) -> Any:
     """The graph of a variable; None where it has none, since ops are executed at once."""
-    return None if getattr(var, "_in_graph_mode", True) is False else var.op.graph
+    eager = context.executing_eagerly() and isinstance(var, ops.Tensor)
+    return None if eager or getattr(var, "_in_graph_mode", True) is False else var.op.graph
 
 
 def _current_graph() -> Any:
@@ -45,7 +46,7 @@ def _current_graph() -> Any:
 
 
 def _op_name(var: Any) -> str:
-    return var._shared_name if _graph_of(var) is None else var.op.name  # type: ignore[no-any-return]
+    return getattr(var, "_shared_name", "") if _graph_of(var) is None else var.op.name  # type: ignore[no-any-return]
 
 
 class Optimizer(trackable.Trackable):
