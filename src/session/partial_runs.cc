@@ -189,7 +189,7 @@ Status PartialRuns::Run(const std::string& handle, const Session::Feeds& feeds,
     last = Mark(*entry, feeds, &call);
     entry->ended = last;
   }
-  const Status status = Exchange(*entry, feeds, last, timeout_in_ms, &call);
+  Status status = Exchange(*entry, feeds, last, timeout_in_ms, &call);
   if (!status.ok()) {
     entry->step->Cancel(status);
     MutexLock lock(entry->mu);
