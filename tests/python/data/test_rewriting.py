@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.python.data.experimental.ops import optimization
 from millrace.python.data.ops import dataset_ops
 from millrace.python.framework import function
 from millrace.python.ops import gen_dataset_ops, gen_experimental_dataset_ops as ged_ops
@@ -234,6 +235,26 @@ def test_fastest_branch():
         **VECTORS,
     )
     assert [e.tolist() for e in drain(variant, tf.int64, tf.TensorShape([None]))] == chunks(24, 2)
+
+
+def test_the_fastest_of_several_functions():
+    offset = tf.constant(5, tf.int64)
+    dataset = optimization._ChooseFastestBranchDataset(
+        tf.data.Dataset.range(24),
+        [
+            lambda x: x.map(lambda v: v + offset).batch(2, drop_remainder=True),
+            lambda x: x.batch(2, drop_remainder=True).map(lambda v: v + offset),
+        ],
+        ratio_numerator=2,
+        num_elements_per_branch=2,
+    )
+    assert tf.data.get_output_shapes(dataset).as_list() == [2]
+    element = tf.data.make_one_shot_iterator(dataset_ops._OptimizeDataset(dataset, [])).get_next()
+    with tf.Session() as session:
+        got = [session.run(element).tolist() for _ in range(12)]
+    assert got == [[v + 5 for v in chunk] for chunk in chunks(24, 2)]
+    with pytest.raises(ValueError, match="ratio must be positive."):
+        optimization._ChooseFastestBranchDataset(tf.data.Dataset.range(3), [lambda x: x], ratio_numerator=0)
 
 
 def test_caches_and_seeds_can_be_deleted():

@@ -471,7 +471,12 @@ def normalize_to_dense(dataset: Any) -> Any:
 
 from millrace.python.data.ops import _batch_datasets, _datasets, _function_datasets  # noqa: E402
 from millrace.python.data.ops._datasets import *  # noqa: E402,F401,F403
-from millrace.python.data.ops._datasets import from_variant, to_variant  # noqa: E402,F401
+from millrace.python.data.ops._datasets import (  # noqa: E402,F401
+    _ModelDataset,
+    _OptimizeDataset,
+    from_variant,
+    to_variant,
+)
 from millrace.python.data.ops._batch_datasets import BatchDataset, PaddedBatchDataset  # noqa: E402,F401
 from millrace.python.data.ops._function_datasets import (  # noqa: E402,F401
     FilterDataset,

@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.python.data.ops import _datasets
+from millrace.python.data.ops._functions import StructuredFunctionWrapper
+from millrace.python.data.ops._spec import DatasetSpec
 from millrace.python.data.ops.dataset_ops import AUTOTUNE  # noqa: F401
 from millrace.python.framework import dtypes, ops
 from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
@@ -68,3 +70,44 @@ class _ChooseFastestDataset(_datasets._WithSpec):
 
     def _inputs(self) -> list[Any]:
         return self._datasets
+
+
+class _ChooseFastestBranchDataset(_datasets._WithSpec, _datasets.UnaryDataset):
+    """What the fastest of several functions makes of a dataset; all give the same elements.
+
+    Args:
+      input_dataset: the dataset.
+      functions: functions of a dataset that give a dataset.
+      ratio_numerator, ratio_denominator: so many elements of the input give so many of the result.
+      num_elements_per_branch: so many elements are tried with each function; None: 10 times the denominator.
+    """
+
+    def __init__(
+        self,
+        input_dataset: Any,
+        functions: Any,
+        ratio_numerator: int = 1,
+        ratio_denominator: int = 1,
+        num_elements_per_branch: Any = None,
+    ) -> None:
+        given = DatasetSpec(input_dataset.element_spec)
+        self._funcs = [
+            StructuredFunctionWrapper(f, "ChooseFastestV2", input_structure=given) for f in functions
+        ]
+        self._structure = self._funcs[0].output_structure._element_spec
+        if ratio_numerator <= 0 or ratio_denominator <= 0:
+            raise ValueError("ratio must be positive.")
+        captured = [f.function.captured_inputs for f in self._funcs]
+        super().__init__(
+            input_dataset,
+            ged_ops.choose_fastest_branch_dataset(
+                input_dataset._variant_tensor,
+                ratio_numerator=ratio_numerator,
+                ratio_denominator=ratio_denominator,
+                other_arguments=[t for each in captured for t in each],
+                num_elements_per_branch=num_elements_per_branch or 10 * ratio_denominator,
+                branches=[f.function for f in self._funcs],
+                other_arguments_lengths=[len(each) for each in captured],
+                **self._flat_structure,
+            ),
+        )
