@@ -143,3 +143,19 @@ def test_messages_are_those_of_tensorflow(values: object, dtype: object, shape: 
 
     proto = tensor_util.make_tensor_proto(values, dtype=dtype, shape=shape)
     assert proto == text_format.Parse(text, tensor_pb2.TensorProto())
+
+
+def test_values_that_are_known_in_part() -> None:
+    with tf.Graph().as_default():
+        unknown = tf.placeholder(tf.int32)
+        x = tf.zeros([4, 4])
+        assert tensor_util.constant_value(tf.stack([1, unknown]), partial=True).tolist() == [1, None]
+        value = tensor_util.constant_value(tf.stack([[1, 2], unknown]), partial=True)
+        assert value[0].tolist() == [1, 2] and value[1] is None
+        value = tensor_util.constant_value(tf.convert_to_tensor([[unknown, 0], [1, 2]]), partial=True)
+        assert value.tolist() == [[None, 0], [1, 2]]
+        assert tensor_util.constant_value(tf.stack([[1, 2], unknown])) is None
+        assert tensor_util.constant_value(tf.stack([unknown, [1, 2]], axis=1), partial=True) is None
+        assert tf.pad(x, [[1, 2], unknown]).shape.as_list() == [7, None]
+        assert tf.pad(x, [[unknown, 0], [1, 2]]).shape.as_list() == [None, 7]
+        assert tf.pad(x, [[1, 2], [0, unknown]]).shape.as_list() == [7, None]

@@ -384,17 +384,22 @@ def constant_value(tensor: Any, partial: bool = False) -> Optional[np.ndarray[An
     if tensor.dtype.is_numpy_compatible and not tensor.dtype._is_ref_dtype:
         value = _engine.try_evaluate_constant(tensor)
     if value is None and partial and tensor.op.type == "Pack" and tensor.op.inputs:
-        if tensor.shape.ndims == 1:
-            return np.array([_scalar_or_none(x) for x in tensor.op.inputs], dtype=object)
+        return _partial_pack(tensor.op) if tensor.op.get_attr("axis") == 0 else None
     if value is not None:
         # What is known now must hold in all runs.
         tensor.graph.prevent_feeding(tensor)
     return value
 
 
-def _scalar_or_none(tensor: Any) -> Any:
-    value = constant_value(tensor)
-    return None if value is None else value[()]
+def _partial_pack(op: Any) -> Any:
+    """What is known of the inputs of a Pack: None for those that are not, rows for those that are known in part."""
+    values = [constant_value(x, partial=True) for x in op.inputs]
+    if len({None if value is None else np.shape(value) for value in values}) == 1 and values[0] is not None:
+        return np.array(values, dtype=object)
+    rows = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        rows[i] = None if value is None else value[()]
+    return rows
 
 
 def constant_value_as_shape(tensor: Any) -> tensor_shape.TensorShape:
