@@ -9,6 +9,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include "op/function_attrs.h"
 #include "op/op_def_codec.h"
 #include "tensorflow/core/framework/function.pb.h"
 
@@ -61,6 +62,11 @@ Status DifferentFunction(const std::string& name) {
                                  "' because a different function with the same name already exists.");
 }
 
+Status SecondGradient(const std::string& function, const std::string& old, const std::string& gradient) {
+  return errors::InvalidArgument("Cannot assign gradient function '", gradient, "' to '", function,
+                                 "' because it already has gradient function '", old, "'");
+}
+
 }  // namespace
 
 Status FunctionLibrary::Add(const tensorflow::FunctionDef& def) {
@@ -92,6 +98,10 @@ Status FunctionLibrary::AddLibrary(const tensorflow::FunctionDefLibrary& library
     // A call must not run while something is compiled: it would compile its function.
     entry->op.traits.never_fold = true;
     table.functions.emplace(name, std::move(entry));
+    const auto of = def.attr().find(std::string(kGradientOfAttr));
+    if (of == def.attr().end()) continue;
+    const auto [gradient, added] = table.gradients.emplace(of->second.s(), name);
+    if (!added && gradient->second != name) return SecondGradient(gradient->first, gradient->second, name);
   }
   for (const tensorflow::GradientDef& gradient : library.gradient())
     MR_RETURN_IF_ERROR(merged.AddGradient(gradient.function_name(), gradient.gradient_func()));
@@ -106,8 +116,7 @@ Status FunctionLibrary::AddGradient(const std::string& function, const std::stri
     return Status();
   }
   if (it->second == gradient) return Status();
-  return errors::InvalidArgument("Cannot assign gradient function '", gradient, "' to '", function,
-                                 "' because it already has gradient function '", it->second, "'");
+  return SecondGradient(function, it->second, gradient);
 }
 
 bool FunctionLibrary::HasAllOf(const FunctionLibrary& other) const {

@@ -14,6 +14,8 @@ inline constexpr std::string_view kGradientScopeAttr = "_gradient_scope";
 // Of a function that is registered as a gradient: it computes again what it needs of its function, and the
 // nodes that both have are of the same names. Its value is the scope that names its own arrays of gradients.
 inline constexpr std::string_view kRecomputesAttr = "_recomputes";
+// Of such a function, the name of the other, whose gradient it thereby is.
+inline constexpr std::string_view kGradientOfAttr = "_gradient_of";
 // Of a node that calls a function by its name: the function that it calls instead, and the types of the
 // further outputs that this one has, which the gradient takes.
 inline constexpr std::string_view kForwardAttr = "_forward";

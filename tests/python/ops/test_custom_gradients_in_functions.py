@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of Python (tf.custom_gradient, gradient_override_map, RegisterGradient) in bodies of functions."""
+"""Gradients of Python (tf.custom_gradient, gradient_override_map, …) in bodies of functions."""
 import numpy as np
 import pytest
 

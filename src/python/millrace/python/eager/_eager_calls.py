@@ -4,7 +4,8 @@
 
 The gradient of a function is another function. Both are cut out of one graph, the body with the engine's gradients
 added: what does not depend on the gradients that arrive is the forward function, whose further results the backward
-function takes. So effects and random numbers of the body happen once.
+function takes. So effects and random numbers of the body happen once. Where gradients of gradients may be asked for,
+these results count as results, so the backward function computes their gradients too.
 """
 from __future__ import annotations
 
@@ -29,6 +30,47 @@ def call(concrete: Any, inputs: list[Any]) -> list[Any]:
             return differentiable(inputs)
     execute.add_function(concrete._defined)
     return execute.run(concrete.name, inputs, [], len(graph.outputs))
+
+
+_of_ops: dict[Any, Any] = {}  # functions of one operation each
+_MOST = 256
+
+
+def call_op(op_type: str, inputs: Any, triples: Any) -> Any:
+    """Executes an op that calls functions where a tape watches an input; None where none does.
+
+    Args:
+      op_type: the op.
+      inputs: tensors, and lists of them.
+      triples: its attributes.
+    """
+    from millrace.python.eager import function as function_module
+    from millrace.python.framework import func_graph
+
+    flat = [t for item in inputs for t in (item if isinstance(item, (list, tuple)) else [item])]
+    if not tape.could_possibly_record() or not tape.should_record(flat):
+        return None
+    key = (
+        op_type,
+        repr(triples),
+        tuple((t.dtype, t._shape_tuple(), str(t._handle_data_tuple())) for t in flat),
+    )
+    concrete = _of_ops.get(key)
+    if concrete is None:
+        if len(_of_ops) >= _MOST:
+            _of_ops.clear()
+        graph = func_graph.FuncGraph(op_type)
+        with graph.as_default():
+            graph.inputs.extend(func_graph._placeholder(t, "input") for t in flat)
+            own = iter(graph.inputs)
+            grouped = [
+                [next(own) for _ in item] if isinstance(item, (list, tuple)) else next(own) for item in inputs
+            ]
+            op = graph._make_operation(op_type, op_type, grouped, list(triples))
+            graph.outputs.extend(op.outputs)
+            graph.structured_outputs = list(op.outputs)
+        concrete = _of_ops[key] = function_module.ConcreteFunction(graph)
+    return call(concrete, flat)
 
 
 class _Part:
@@ -70,30 +112,50 @@ def _copy_of(concrete: Any) -> Any:
 
 
 class Differentiable:
-    """The forward and the backward function of a ConcreteFunction."""
+    """The forward and the backward functions of a ConcreteFunction."""
 
     def __init__(self, concrete: Any) -> None:
+        if getattr(concrete.graph, "_gradient_functions", None):
+            # Functions of custom gradients know the tensors of this graph.
+            graph, inputs = concrete.graph, concrete._ordered_inputs()
+        else:
+            graph = _copy_of(concrete)
+            inputs = list(graph.inputs)
+        before = {op._id_value for op in graph._operations()}
+        self._of_outputs = _Pair(concrete, graph, inputs, list(graph.outputs), before)
+        self._of_all: Any = None  # for gradients of gradients
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        pair = self._of_outputs
+        if pair.kept and tape.may_go_on():
+            if self._of_all is None:
+                self._of_all = pair.with_kept_as_results()
+            pair = self._of_all
+        return pair(inputs)
+
+
+class _Pair:
+    """A forward function and the backward function of some of its results."""
+
+    def __init__(
+        self, concrete: Any, graph: Any, inputs: list[Any], results: list[Any], before: set[int],
+        plain: Any = None,
+    ) -> None:  # fmt: skip
         from millrace.python.eager._gradient_programs import is_trainable
         from millrace.python.ops import gradients_impl
 
-        self._concrete = concrete
-        if getattr(concrete.graph, "_gradient_functions", None):
-            # Functions of custom gradients know the tensors of this graph.
-            graph, self._inputs = concrete.graph, concrete._ordered_inputs()
-        else:
-            graph = _copy_of(concrete)
-            self._inputs = list(graph.inputs)
-        self._outputs = list(graph.outputs)
-        before = {op._id_value for op in graph._operations()}
-        self._targets = [i for i, t in enumerate(self._outputs) if is_trainable(t.dtype)]
-        self._sources = [i for i, t in enumerate(self._inputs) if is_trainable(t.dtype)]
+        self._concrete, self._graph = concrete, graph
+        self._inputs, self._results = inputs, results
+        self._before = before  # the operations of the body
+        self._plain = plain  # the pair of the results alone
+        first = graph._num_ids
+        self._targets = [i for i, t in enumerate(results) if is_trainable(t.dtype)]
+        self._sources = [i for i, t in enumerate(inputs) if is_trainable(t.dtype)]
         self._kinds: list[Any] = []
         with graph.as_default():
-            arriving = [_placeholder_like(self._outputs[i], "arriving") for i in self._targets]
+            arriving = [_placeholder_like(results[i], "arriving") for i in self._targets]
             found = gradients_impl.gradients(
-                [self._outputs[i] for i in self._targets],
-                [self._inputs[i] for i in self._sources],
-                grad_ys=arriving,
+                [results[i] for i in self._targets], [inputs[i] for i in self._sources], grad_ys=arriving
             )
         flat: list[Any] = []
         for g in found:
@@ -104,30 +166,44 @@ class Differentiable:
             else:
                 self._kinds.append(0 if g is None else 1)
                 flat += [] if g is None else [g]
-        self._cut(graph, before, arriving, flat)
+        self._cut(
+            [op for op in graph._operations() if op._id_value in before or op._id_value > first],
+            arriving,
+            flat,
+        )
 
-    def _cut(self, graph: Any, before: set[int], arriving: list[Any], flat: list[Any]) -> None:
-        """Makes the two functions."""
-        everything = [op for op in graph._operations()]
-        whole = any(op.type in _FRAMES for op in everything)
-        starts = {id(t.op) for t in arriving}
-        inputs = {id(t.op) for t in self._inputs}
+    def _behind(self, everything: list[Any], starts: set[int]) -> set[int]:
+        """The operations that belong to the backward function."""
+        if self._plain is not None:
+            # The forward function gives tensors of the body only: what they are does not change any more.
+            return {id(op) for op in everything if op._id_value not in self._before} | starts
         behind = set(starts)
         changed = True
-        while changed and not whole:
+        while changed:
             changed = False
             for op in everything:
-                if id(op) in behind or op._id_value in before:
+                if id(op) in behind or op._id_value in self._before:
                     continue
                 if any(id(t.op) in behind for t in op.inputs) or any(
                     id(c) in behind for c in op.control_inputs
                 ):
                     behind.add(id(op))
                     changed = True
-        taken = [op for op in everything if id(op) in behind and id(op) not in starts]
+        return behind
+
+    def _cut(self, everything: list[Any], arriving: list[Any], flat: list[Any]) -> None:
+        """Makes the two functions."""
+        graph = self._graph
+        whole = any(op.type in _FRAMES for op in everything)
+        starts = {id(t.op) for t in arriving}
+        inputs = {id(t.op) for t in self._inputs}
         if whole:
             needed = _needed(flat)
+            behind = set(starts)
             taken = [op for op in everything if id(op) in needed and id(op) not in starts | inputs]
+        else:
+            behind = self._behind(everything, starts)
+            taken = [op for op in everything if id(op) in behind and id(op) not in starts]
         own = {id(op) for op in taken} | starts
         for op in taken:
             # The forward function has ended when the backward function begins.
@@ -142,39 +218,49 @@ class Differentiable:
                 between[id(t)] = t
         self._between = list(between.values())
         name = graph.name.replace("__inference_", "") or "function"
+        known = {id(t) for t in self._inputs + self._results}
+        # Further results of the forward function: those that are not among its inputs and results.
+        self.kept = [t for t in self._between if id(t) not in known]
         if whole:
             self._forward = self._concrete._defined
         else:
             body = [op for op in everything if id(op) not in behind and id(op) not in inputs]
             self._forward = _part(
-                graph, "__forward_%s_" % name, body, self._inputs, self._outputs + self._passed(),
+                graph,
+                "__forward_%s_" % name,
+                body,
+                self._inputs,
+                self._results + self.kept,
                 graph.control_outputs,
-            )  # fmt: skip
+            )
         back = _part(graph, "__backward_%s_" % name, taken, arriving + self._between, flat, [])
         self._places = [self._place(t) for t in self._between]
         self._backward = _concrete_of(back, arriving + self._between)
-        self._count = len(self._outputs)
-
-    def _passed(self) -> list[Any]:
-        """Further results of the forward function: those that are not among its inputs and results."""
-        known = {id(t) for t in self._inputs + self._outputs}
-        return [t for t in self._between if id(t) not in known]
+        self._count = len(graph.outputs)
 
     def _place(self, tensor: Any) -> tuple[bool, int]:
         """The position of a tensor's value: (whether among the inputs, number)."""
         for i, t in enumerate(self._inputs):
             if t is tensor:
                 return True, i
-        for i, t in enumerate(self._outputs + self._passed()):
+        for i, t in enumerate(self._results + self.kept):
             if t is tensor:
                 return False, i
         raise AssertionError("A tensor of the backward function is in neither list")
+
+    def with_kept_as_results(self) -> _Pair:
+        """The pair whose results are also all tensors of the body that its backward function takes."""
+        plain = self
+        pair = _Pair(self._concrete, self._graph, self._inputs, self._results, self._before, plain)
+        while pair.kept:
+            results = pair._results + pair.kept
+            pair = _Pair(self._concrete, self._graph, self._inputs, results, self._before, plain)
+        return pair
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         execute.add_function(self._forward)
         count = len(self._forward.definition.signature.output_arg)
         results = execute.run(self._forward.name, inputs, [], count)
-        outputs = results[: self._count]
 
         def backward(*grads: Any) -> list[Any]:
             given = [ops.convert_to_tensor(grads[i]) for i in self._targets]
@@ -188,9 +274,10 @@ class Differentiable:
                     gradients[i] = indexed_slices.IndexedSlices(*[next(found) for _ in range(kind)])
             return gradients
 
-        tape.record_operation(self._forward.name, outputs, inputs, backward)
-        # Results that only the backward function takes matter for gradients of higher order.
-        return outputs
+        # What the backward function takes matters for gradients of higher order.
+        seen = results if self._plain is not None else results[: self._count]
+        tape.record_operation(self._forward.name, seen, inputs, backward)
+        return results[: self._count]
 
 
 def _needed(tensors: list[Any]) -> set[int]:

@@ -195,6 +195,11 @@ def should_record(tensors: Any) -> bool:
     return any(not tape.ids.isdisjoint(ids) for tape in _state.tapes)
 
 
+def may_go_on() -> bool:
+    """Whether gradients may themselves be recorded: by another tape, or one that may be asked while it records."""
+    return len(_state.tapes) > 1 or any(tape.persistent for tape in _state.tapes)
+
+
 def delete_trace(tensor_id: Any) -> None:
     """Nothing is left to do: a tape keeps what it needs while it lives."""
 

@@ -26,6 +26,10 @@ def _default_graph() -> Any:
     return _default_graph()
 
 
+# Ops that call functions.
+_CALLS = frozenset("If StatelessIf Case While StatelessWhile PartitionedCall StatefulPartitionedCall".split())
+
+
 class OpFunction:
     """Called by a generated function with all its arguments in order."""
 
@@ -163,8 +167,14 @@ class OpFunction:
             if name not in known:
                 triples.append((name, "type", default))
         lengths = [_output_length(arg, known, values) for arg in spec.outputs]
-        outputs = execute.run(self.name, inputs, triples, sum(lengths), args[-1])
-        execute.record(self, args[count:-1], inputs, outputs)
+        outputs = None
+        if self.name in _CALLS:
+            from millrace.python.eager import _eager_calls
+
+            outputs = _eager_calls.call_op(self.name, inputs, triples)
+        if outputs is None:
+            outputs = execute.run(self.name, inputs, triples, sum(lengths), args[-1])
+            execute.record(self, args[count:-1], inputs, outputs)
         if not spec.outputs:
             return None
         parts: list[Any] = []

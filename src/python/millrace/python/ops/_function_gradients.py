@@ -16,7 +16,7 @@ from millrace.python.framework import dtypes
 from millrace.python.framework import ops
 from millrace.python.ops import array_ops
 
-_RECOMPUTES = "_recomputes"  # as in op/function_attrs.h
+_RECOMPUTES, _GRADIENT_OF = "_recomputes", "_gradient_of"  # as in op/function_attrs.h
 _CALLS = frozenset(
     "If StatelessIf Case While StatelessWhile PartitionedCall StatefulPartitionedCall SymbolicGradient".split()
 )
@@ -59,7 +59,6 @@ def ensure(g: Any, function: Any) -> None:
         known.add(function.name)
         gradient.add_to_graph(g)
         ensure(g, gradient)
-        g._copy_function(function.definition.SerializeToString(), gradient.definition.SerializeToString())
 
 
 def is_needed(graph: Any, function: Any) -> bool:
@@ -239,6 +238,7 @@ def _make(graph: Any, function: Any) -> MadeGradient:
     )
     definition = function_pb2.FunctionDef.FromString(data)
     definition.attr[_RECOMPUTES].s = scope.encode()
+    definition.attr[_GRADIENT_OF].s = function.name.encode()
     return MadeGradient(body, definition, parameters, results)
 
 
