@@ -14,7 +14,6 @@
 using millrace::MutexLock;
 using millrace::Status;
 using millrace::StatusOr;
-using millrace::StrCat;
 using tensorflow::ApiDef;
 namespace errors = millrace::errors;
 

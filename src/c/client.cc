@@ -7,7 +7,6 @@
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 using millrace::DataType;
-using millrace::DataTypeName;
 using millrace::Edge;
 using millrace::MutexLock;
 using millrace::Node;

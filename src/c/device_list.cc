@@ -3,7 +3,6 @@
 #include "c/session.h"
 
 using millrace::DeviceInfo;
-using millrace::Status;
 
 namespace millrace::c_api {
 namespace {

@@ -11,13 +11,8 @@
 #include "graph/function_library.h"
 #include "millrace/session.h"
 
-using millrace::Edge;
-using millrace::Graph;
-using millrace::MutexLock;
-using millrace::Node;
 using millrace::Status;
 using millrace::StatusOr;
-using millrace::StrCat;
 using millrace::Tensor;
 
 namespace millrace::c_api {

@@ -31,7 +31,6 @@ using millrace::MutexLock;
 using millrace::OpRegistration;
 using millrace::OpRegistry;
 using millrace::Status;
-using millrace::StatusOr;
 using millrace::Tensor;
 namespace errors = millrace::errors;
 

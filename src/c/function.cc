@@ -14,7 +14,6 @@ TF_Function::~TF_Function() = default;
 
 using millrace::FunctionParts;
 using millrace::MutexLock;
-using millrace::Node;
 using millrace::Status;
 namespace errors = millrace::errors;
 

@@ -14,7 +14,6 @@ using millrace::MutexLock;
 using millrace::Node;
 using millrace::Output;
 using millrace::Status;
-using millrace::StrCat;
 namespace errors = millrace::errors;
 
 namespace {

@@ -15,11 +15,7 @@
 #include "tensorflow/core/framework/graph.pb.h"
 
 using millrace::Edge;
-using millrace::MutexLock;
-using millrace::Node;
 using millrace::Status;
-using millrace::StrCat;
-using millrace::TensorId;
 namespace errors = millrace::errors;
 
 namespace {
@@ -253,7 +249,7 @@ Status Import(TF_Graph* graph, const TF_Buffer* buffer, const Options* options, 
   if (!Parse(buffer->data, buffer->length, &def)) return errors::InvalidArgument("Invalid GraphDef");
   MutexLock lock(graph->mu);
   graph->AwaitTurn();
-  const Status status = GraphImport(def, *options, graph->graph, graph->refiner).Run(results);
+  Status status = GraphImport(def, *options, graph->graph, graph->refiner).Run(results);
   graph->PublishNodes();
   return status;
 }

@@ -21,7 +21,6 @@ struct TF_KernelBuilder {
 
 using millrace::DataType;
 using millrace::KernelConstruction;
-using millrace::KernelContext;
 using millrace::Status;
 using millrace::Tensor;
 using millrace::TensorShape;

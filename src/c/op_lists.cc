@@ -14,7 +14,6 @@
 using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
 using millrace::KernelDef;
 using millrace::KernelRegistry;
-using millrace::Status;
 
 namespace {
 

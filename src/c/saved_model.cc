@@ -13,7 +13,6 @@
 using millrace::Env;
 using millrace::MutexLock;
 using millrace::Status;
-using millrace::StatusOr;
 using tensorflow::MetaGraphDef;
 namespace errors = millrace::errors;
 

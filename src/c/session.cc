@@ -8,10 +8,8 @@
 
 #include "tensorflow/core/protobuf/config.pb.h"
 
-using millrace::MutexLock;
 using millrace::Session;
 using millrace::Status;
-using millrace::StrCat;
 using millrace::Tensor;
 namespace errors = millrace::errors;
 

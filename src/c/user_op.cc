@@ -11,10 +11,8 @@
 #include "op/attr_codec.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
-using millrace::AttrMap;
 using millrace::DataType;
 using millrace::InferenceContext;
-using millrace::KernelConstruction;
 using millrace::PartialShape;
 using millrace::ShapeHandle;
 using millrace::Status;

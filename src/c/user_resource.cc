@@ -9,9 +9,7 @@
 #include "millrace/c/user_op.h"
 
 using millrace::RefPtr;
-using millrace::Resource;
 using millrace::ResourceHandle;
-using millrace::ResourceManager;
 using millrace::Status;
 using millrace::StatusOr;
 using millrace::Tensor;

@@ -9,16 +9,11 @@
 #include "c/internal.h"
 #include "graph/function_library.h"
 
-using millrace::AttrMap;
-using millrace::AttrValue;
 using millrace::DataType;
-using millrace::Edge;
-using millrace::Graph;
 using millrace::MutexLock;
 using millrace::Node;
 using millrace::Output;
 using millrace::PartialShape;
-using millrace::ShapeRefiner;
 using millrace::Status;
 using millrace::StatusOr;
 using millrace::StrCat;
@@ -285,9 +280,9 @@ Status Finish(const TF_WhileParams& params, TF_Output* outputs) {
   MutexLock body_lock(params.body_graph->mu);
   const int first = parent->graph.num_node_ids();
   const FunctionLibrary functions = parent->graph.functions();
-  const Status built = LoopBuilder(params, parent->graph, parent->refiner)
-                           .Build(params.cond_graph->graph, params.body_graph->graph,
-                                  params.cond_graph->parent_inputs, outputs);
+  Status built = LoopBuilder(params, parent->graph, parent->refiner)
+                     .Build(params.cond_graph->graph, params.body_graph->graph,
+                            params.cond_graph->parent_inputs, outputs);
   if (!built.ok()) {
     parent->graph.RemoveNodesFrom(first);
     parent->refiner.ForgetNodesFrom(first);

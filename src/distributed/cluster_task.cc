@@ -15,7 +15,6 @@
 namespace millrace {
 namespace {
 
-using google::protobuf::ListValue;
 using google::protobuf::Struct;
 using google::protobuf::Value;
 
