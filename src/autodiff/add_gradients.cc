@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "autodiff/backprop.h"
+#include "graph/function_library.h"
 #include "op/function_attrs.h"
 
 namespace millrace {
@@ -41,12 +42,13 @@ std::string UniqueScope(const Graph& graph, const std::string& scope) {
 // gradients of each have their own.
 std::string UniqueComputation(const Graph& graph, const std::string& scope) {
   std::unordered_set<std::string> taken;
+  const bool has_functions = !graph.functions().empty();
   for (const Node* node : graph.OpNodes()) {
-    for (const std::string_view attr : {std::string_view("source"), kGradientScopeAttr}) {
-      const AttrValue* value = node->attrs().Find(attr);
-      const auto* name = value == nullptr ? nullptr : value->As<std::string>();
-      if (name != nullptr) taken.insert(*name);
-    }
+    const bool is_array = node->op_name().starts_with("TensorArrayGrad");
+    if (!is_array && !has_functions) continue;
+    const AttrValue* value = node->attrs().Find(is_array ? "source" : kGradientScopeAttr);
+    const auto* name = value == nullptr ? nullptr : value->As<std::string>();
+    if (name != nullptr) taken.insert(*name);
   }
   std::string unique = scope;
   for (int suffix = 1; taken.contains(unique); ++suffix) unique = StrCat(scope, "_", suffix);

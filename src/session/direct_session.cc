@@ -610,7 +610,7 @@ Status DirectSession::RunTraced(const Executable& executable, StepRunner::Reques
   request.report_allocations = options.report_tensor_allocations_upon_oom;
   if (traced || request.report_allocations) request.metadata = metadata;
   Status status = runner_.Run(*executable.step, request);
-  request.metadata = nullptr;  // it may be one of this function's or the caller's
+  request.metadata = nullptr;  // it points to a local of this function or of its caller
   if (!traced) metadata->devices.clear();
   if (options.output_partition_graphs) {
     for (const auto& partition : executable.step->partitions) {

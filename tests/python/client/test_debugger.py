@@ -3,6 +3,7 @@
 """The debugger: runs whose tensors are written to files, and what reads them."""
 import io
 import os
+import pathlib
 import sys
 
 import numpy as np
@@ -60,6 +61,10 @@ def test_values_of_tensors(tmp_path):
         debug_data.WatchKeyDoesNotExistInDebugDumpDirError, match="does not exist in the debug dump"
     ):
         dump.get_tensors("w", 0, "DebugNanCount")
+    # A process that ended while it wrote leaves a file of another name; complete ones have none of it.
+    path = dump.get_tensor_file_paths("w", 0, "DebugIdentity")[0]
+    assert not [name for _, _, names in os.walk(tmp_path) for name in names if ".temp" in name]
+    pathlib.Path(path + ".tempstate123").write_bytes(b"")
     # The graphs are in the folder, too.
     assert tf_debug.DebugDumpDir(str(tmp_path)).node_op_type("w") == "MatMul"
 

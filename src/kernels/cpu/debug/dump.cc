@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/debug/dump.h"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 
 #include "base/env.h"
@@ -50,6 +52,20 @@ std::string DeviceFolder(std::string_view device) {
   return folder;
 }
 
+// The time; later than that of every other file, since iterations of a loop may run at the same time.
+int64_t UniqueMicros() {
+  static std::atomic<int64_t> last{0};
+  const int64_t now = std::chrono::duration_cast<std::chrono::microseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  int64_t before = last.load(std::memory_order_relaxed);
+  int64_t micros = 0;
+  do {
+    micros = std::max(now, before + 1);
+  } while (!last.compare_exchange_weak(before, micros, std::memory_order_relaxed));
+  return micros;
+}
+
 }  // namespace
 
 Status CheckDumps(std::string_view tensor, const std::vector<std::string>& urls) {
@@ -65,17 +81,13 @@ Status CheckDumps(std::string_view tensor, const std::vector<std::string>& urls)
 Status DumpTensor(const DumpKey& key, const std::vector<std::string>& urls, const Tensor& value) {
   const auto [node, slot] = Split(key.tensor);
   Env& env = Env::Posix();
-  int64_t micros = std::chrono::duration_cast<std::chrono::microseconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
+  const int64_t micros = UniqueMicros();
+  const std::string event = EventOf(key, value, micros).SerializeAsString();
   for (const std::string& url : urls) {
     const std::string stem = StrCat(url.substr(kFile.size()), "/", DeviceFolder(key.device), "/", node, "_",
                                     slot, "_", key.op, "_");
     MR_RETURN_IF_ERROR(io::MakeFolders(env, stem.substr(0, stem.rfind('/'))));
-    while (env.FileExists(StrCat(stem, micros))) ++micros;  // of another iteration
-    MR_ASSIGN_OR_RETURN(const auto file, env.NewWritableFile(StrCat(stem, micros)));
-    MR_RETURN_IF_ERROR(file->Append(EventOf(key, value, micros).SerializeAsString()));
-    MR_RETURN_IF_ERROR(file->Close());
+    MR_RETURN_IF_ERROR(WriteFileAtomically(env, StrCat(stem, micros), event));
   }
   return Status();
 }

@@ -271,6 +271,24 @@ def get_within_boundary_ops(
     return found
 
 
+def _options(kwargs: Any, restriction: str) -> tuple[Any, Any, Any]:
+    """The graph, the filter and the restriction to marked patterns; raises ValueError for other arguments."""
+    options = kwargs.pop("graph", None), kwargs.pop("positive_filter", None), kwargs.pop(restriction, False)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: %s" % ", ".join(sorted(kwargs)))
+    return options
+
+
+def _wanted_regex(arg: Any, graph: Any, mine: str, other: str, restricted: Any) -> Any:
+    """The pattern, or None if its mark is the other one, or if only marked ones count and it has no mark."""
+    if graph is None:
+        raise ValueError("Use the keyword argument 'graph' to use regex.")
+    pattern = _regex(arg)
+    if pattern.pattern.startswith(other) or restricted and not pattern.pattern.startswith(mine):
+        return None
+    return pattern
+
+
 def select_ops(*args: Any, **kwargs: Any) -> list[Any]:
     """The operations given, and those in whose names one of the patterns is found.
 
@@ -279,20 +297,12 @@ def select_ops(*args: Any, **kwargs: Any) -> list[Any]:
       **kwargs: `graph` for patterns, `positive_filter` for operations, `restrict_ops_regex` so that only
         patterns that begin with "(?#ops)" count.
     """
-    graph = kwargs.pop("graph", None)
-    positive_filter = kwargs.pop("positive_filter", None)
-    restricted = kwargs.pop("restrict_ops_regex", False)
-    if kwargs:
-        raise ValueError("Unexpected keyword arguments: %s" % ", ".join(sorted(kwargs)))
+    graph, positive_filter, restricted = _options(kwargs, "restrict_ops_regex")
     found: list[Any] = []
     for arg in args:
         if _can_be_regex(arg):
-            if graph is None:
-                raise ValueError("Use the keyword argument 'graph' to use regex.")
-            pattern = _regex(arg)
-            if not pattern.pattern.startswith(_TENSORS) and (
-                not restricted or pattern.pattern.startswith(_OPS)
-            ):
+            pattern = _wanted_regex(arg, graph, _OPS, _TENSORS, restricted)
+            if pattern is not None:
                 concatenate_unique(found, filter_ops_from_regex(graph, pattern))
         else:
             chosen = make_list_of_op(arg, ignore_ts=True)
@@ -302,20 +312,12 @@ def select_ops(*args: Any, **kwargs: Any) -> list[Any]:
 
 def select_ts(*args: Any, **kwargs: Any) -> list[Any]:
     """As select_ops, for tensors; `restrict_ts_regex` is for patterns that begin with "(?#ts)"."""
-    graph = kwargs.pop("graph", None)
-    positive_filter = kwargs.pop("positive_filter", None)
-    restricted = kwargs.pop("restrict_ts_regex", False)
-    if kwargs:
-        raise ValueError("Unexpected keyword arguments: %s" % ", ".join(sorted(kwargs)))
+    graph, positive_filter, restricted = _options(kwargs, "restrict_ts_regex")
     found: list[Any] = []
     for arg in args:
         if _can_be_regex(arg):
-            if graph is None:
-                raise ValueError("Use the keyword argument 'graph' to use regex.")
-            pattern = _regex(arg)
-            if not pattern.pattern.startswith(_OPS) and (
-                not restricted or pattern.pattern.startswith(_TENSORS)
-            ):
+            pattern = _wanted_regex(arg, graph, _TENSORS, _OPS, restricted)
+            if pattern is not None:
                 _add_tensors(found, filter_ts_from_regex(graph, pattern))
         else:
             tensors = make_list_of_t(arg, ignore_ops=True)

@@ -15,6 +15,7 @@ from millrace.core.framework import graph_pb2, types_pb2
 from millrace.core.util import event_pb2
 from millrace.python.debug.lib import debug_graphs
 from millrace.python.framework import tensor_util
+from millrace.python.lib.io import file_io
 
 METADATA_FILE_PREFIX = "_tfdbg_"
 CORE_METADATA_TAG = "core_metadata_"
@@ -125,8 +126,8 @@ def extract_core_metadata(event: Any) -> Any:
 
 def _write(folder: str, name: str, event: Any) -> None:
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, METADATA_FILE_PREFIX + name), "wb") as file:
-        file.write(event.SerializeToString())
+    path = os.path.join(folder, METADATA_FILE_PREFIX + name)
+    file_io.atomic_write_string_to_file(path, event.SerializeToString())
 
 
 def write_message(folder: str, tag: str, message: str) -> None:

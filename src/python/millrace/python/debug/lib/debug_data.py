@@ -191,6 +191,8 @@ class DebugDumpDir(DumpGraphs):
                     if _dump_files.is_graph_file(name):
                         graphs.append(_load_graph_def_from_event_file(os.path.join(root, name)))
                     continue
+                if ".tempstate" in name:  # left by a process that ended while it wrote
+                    continue
                 path = os.path.relpath(os.path.join(root, name), self._dump_root)
                 data.append(DebugTensorDatum(self._dump_root, path))
         # Of values of the same time the node with inputs comes later; a longer name is not a reason.
