@@ -68,10 +68,11 @@ def table(names, older, kernels):
     order = [group for group, _ in GROUPS] + [OTHER]
     lines = ["| for | number | ops |", "|---|---|---|"]
     lines += [f"| {group} | {len(missing[group])} | {', '.join(missing[group])} |" for group in order if missing[group]]
-    elsewhere = sum(len(missing[group]) for group in NOT_FOR_CPUS)
+    not_for_cpus = [group for group in NOT_FOR_CPUS if missing[group]]
+    elsewhere = sum(len(missing[group]) for group in not_for_cpus)
     total = sum(len(ops) for ops in missing.values())
     lines += ["", f"With a kernel: {len(set(names)) - total} of {len(set(names))}. Of the other {total}, {elsewhere} are for "
-              f"{', '.join(NOT_FOR_CPUS)}: TensorFlow's usual build has none on CPUs either."]
+              f"{', '.join(not_for_cpus)}: TensorFlow's usual build has none on CPUs either."]
     return lines
 
 
