@@ -93,9 +93,9 @@ class Table {
  public:
   static_assert(sizeof(T) == 1);
   Table(Range from, Range to) {
-    RunLoop([=, values = values_]() MR_INLINE_LAMBDA {
-      for (int i = 0; i < 256; ++i)
-        values[i] = quantized::Quantized<To>(quantized::Number(static_cast<T>(i + kLeast), from), to);
+    RunLoop([values = values_, number = quantized::Numbers<T>(from),
+             quantize = quantized::Quantizer<To>(to)]() MR_INLINE_LAMBDA {
+      for (int i = 0; i < 256; ++i) values[i] = quantize(number(static_cast<T>(i + kLeast)));
     });
   }
   To At(T value) const { return values_[value - kLeast]; }
@@ -324,9 +324,9 @@ class ConcatKernel final : public OpKernel {
         if (same) {
           if (part > 0) std::memcpy(to, from, static_cast<size_t>(part) * sizeof(T));
         } else {
-          MapLoop(from, to, part, [range, all](T value) MR_INLINE_LAMBDA {
-            return quantized::Quantized<T>(quantized::Number(value, range), all);
-          });
+          MapLoop(from, to, part,
+                  [number = quantized::Numbers<T>(range), quantize = quantized::Quantizer<T>(all)](T value)
+                      MR_INLINE_LAMBDA { return quantize(number(value)); });
         }
       }
       begin += part;

@@ -5,10 +5,10 @@
 // wrap.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string_view>
 #include <vector>
 
-#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
 #include "kernels/cpu/quantized/products.h"
@@ -181,6 +181,8 @@ class ConvKernel final : public OpKernel {
     Finish finish;
     MR_RETURN_IF_ERROR((ReadFinish<In, Out>(context, form_, in_range, filter_ranges, steps, shape, &finish)));
     if (out->num_elements() == 0) return Status();
+    const int64_t image_rows = in.dim(0) * rows.y.count;
+    finish.Prepare(channels, image_rows * rows.x.count);
     const int64_t results = form_.depthwise ? 0 : channels,
                   taps = results == 0 ? 0 : filter.num_elements() / results;
     std::vector<int32_t> weights(static_cast<size_t>(filter.num_elements()));
@@ -189,25 +191,27 @@ class ConvKernel final : public OpKernel {
     const quantized::RightFactor right(
         std::span<const int32_t>(weights.data(), static_cast<size_t>(taps * results)), taps, results,
         quantized::LargestFrom<In>(0));
-    const quantized::Image image{in.dim(1), in.dim(2), in.dim(3)};
-    const quantized::Convolution convolution(image, rows.y, rows.x, 0, right);
-    const int64_t terms = filter.num_elements() / (form_.depthwise ? 4 : 32);
+    const quantized::PaddedRows padded{{in.dim(1), in.dim(2), in.dim(3)}, rows.y, rows.x, 0};
+    std::optional<quantized::Convolution> convolution;
+    std::optional<quantized::Depthwise> by_channel;
+    if (form_.depthwise) {
+      by_channel.emplace(padded, weights, filter.dim(3));
+    } else {
+      convolution.emplace(padded, right);
+    }
+    const int64_t terms = filter.num_elements() / (form_.depthwise ? 16 : 32), size = rows.x.count * channels;
     context.ParallelFor(
-        in.dim(0) * rows.y.count, rows.x.count * std::max<int64_t>(1, terms),
-        [&](int64_t begin, int64_t end) {
-          std::vector<int32_t> sums(static_cast<size_t>(rows.x.count * channels));
+        image_rows, rows.x.count * std::max<int64_t>(1, terms), [&](int64_t begin, int64_t end) {
+          std::vector<int32_t> sums(static_cast<size_t>(size));
           std::vector<float> memory;
           for (int64_t r = begin; r < end; ++r) {
-            const In* pixels = Data<In>(in) + r / rows.y.count * image.height * image.width * image.depth;
+            const In* pixels = Data<In>(in) + r / rows.y.count * in.dim(1) * in.dim(2) * in.dim(3);
             if (form_.depthwise) {
-              DepthwiseRow(pixels, weights.data(), image, filter.dim(3), rows, r % rows.y.count, sums.data());
+              by_channel->Row(pixels, r % rows.y.count, &memory, sums.data());
             } else {
-              convolution.Row(pixels, r % rows.y.count, &memory, sums.data());
+              convolution->Row(pixels, r % rows.y.count, &memory, sums.data());
             }
-            for (int64_t x = 0; x < rows.x.count; ++x) {
-              const int64_t first = (r * rows.x.count + x) * channels;
-              finish.Row(sums.data() + x * channels, first, channels, Data<Out>(out) + first);
-            }
+            finish.Run(sums.data(), r * size, size, Data<Out>(out) + r * size);
           }
         });
     return Status();
@@ -224,68 +228,6 @@ class ConvKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(rows.x, PlaceWindows(in.dim(2), filter.dim(1), dilations_.w, strides_.w, padding_,
                                              margins_[4], margins_[5]));
     return rows;
-  }
-
-  // Row r of windows, each channel by itself. Pixels outside of the image are 0 and add nothing.
-  static void DepthwiseRow(const In* pixels, const int32_t* weights, quantized::Image image, int64_t results,
-                           const Placement& rows, int64_t r, int32_t* sums) {
-    const int64_t depth = image.depth, channels = depth * results;
-    if (results == 1) {
-      RunLoop([=, &rows]() MR_INLINE_LAMBDA {
-        for (int64_t x = 0; x < rows.x.count; ++x) {
-          int32_t* const to = sums + x * depth;
-          int64_t d = 0;
-          for (; d + 16 <= depth; d += 16)
-            DepthwiseLanes<16>(pixels + d, weights + d, image, rows, r, x, to + d);
-          for (; d + 4 <= depth; d += 4)
-            DepthwiseLanes<4>(pixels + d, weights + d, image, rows, r, x, to + d);
-          for (; d < depth; ++d) DepthwiseLanes<1>(pixels + d, weights + d, image, rows, r, x, to + d);
-        }
-      });
-      return;
-    }
-    std::fill_n(sums, rows.x.count * channels, 0);
-    RunLoop([=, &rows]() MR_INLINE_LAMBDA {
-      int32_t* to = sums;
-      for (int64_t x = 0; x < rows.x.count; ++x, to += channels) {
-        ForPlaces(image, rows, r, x, [&](int64_t offset, int64_t place) MR_INLINE_LAMBDA {
-          const In* pixel = pixels + offset;
-          const int32_t* factor = weights + place * channels;
-          for (int64_t d = 0; d < depth; ++d) {
-            for (int64_t k = d * results; k < (d + 1) * results; ++k)
-              to[k] = Plus(to[k], Times<int32_t>(pixel[d], factor[k]));
-          }
-        });
-      }
-    });
-  }
-
-  // kLanes channels of one window, with one result for each.
-  template <int kLanes>
-  static void DepthwiseLanes(const In* pixels, const int32_t* weights, quantized::Image image,
-                             const Placement& rows, int64_t r, int64_t x, int32_t* to) {
-    int32_t sum[kLanes] = {};
-    ForPlaces(image, rows, r, x, [&](int64_t offset, int64_t place) MR_INLINE_LAMBDA {
-      const In* const pixel = pixels + offset;
-      const int32_t* const factor = weights + place * image.depth;
-      ForLanes<kLanes>([&](int l)
-                           MR_INLINE_LAMBDA { sum[l] = Plus(sum[l], Times<int32_t>(pixel[l], factor[l])); });
-    });
-    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { to[l] = sum[l]; });
-  }
-
-  // Calls fn(offset of the pixel, place in the filter) for what window x of row r covers of the image.
-  template <typename Fn>
-  static MR_INLINE_LAMBDA void ForPlaces(quantized::Image image, const Placement& rows, int64_t r, int64_t x,
-                                         const Fn& fn) {
-    for (int64_t i = 0; i < rows.y.size; ++i) {
-      const int64_t y = r * rows.y.stride - rows.y.before + i * rows.y.dilation;
-      if (y < 0 || y >= image.height) continue;
-      for (int64_t j = 0; j < rows.x.size; ++j) {
-        const int64_t at = x * rows.x.stride - rows.x.before + j * rows.x.dilation;
-        if (at >= 0 && at < image.width) fn((y * image.width + at) * image.depth, i * rows.x.size + j);
-      }
-    }
   }
 
   const Form form_;
@@ -325,23 +267,17 @@ class FusedMatMulKernel final : public OpKernel {
     const Steps steps = StepsOf<uint8_t>(width, {b_range}, n);
     Finish finish;
     MR_RETURN_IF_ERROR(ReadBias(inputs.bias(), n, steps, &finish));
+    const std::vector<int32_t> weights = Weights(b, k, n);
     if (min_first_) {
       // The lower end times the sum of each column.
       const double lowest = static_cast<double>(a_range.min) * quantized::kLimit<uint8_t> / width;
-      for (int64_t j = 0; j < n; ++j) {
-        int32_t sum = 0;
-        for (int64_t i = 0; i < k; ++i) sum = Plus<int32_t>(sum, WeightAt(b, i, j));
-        int32_t& bias = finish.bias[static_cast<size_t>(j)];
-        bias = Plus(bias, quantized::Saturated<int32_t>(sum * lowest));
-      }
+      const std::vector<int32_t> sums = ColumnSums(weights, k, n);
+      for (size_t j = 0; j < sums.size(); ++j)
+        finish.bias[j] = Plus(finish.bias[j], quantized::Saturated<int32_t>(sums[j] * lowest));
     }
     MR_RETURN_IF_ERROR((ReadFinish<uint8_t, Out>(context, form_, a_range, {b_range}, steps, shape, &finish)));
     if (out->num_elements() == 0) return Status();
-    std::vector<int32_t> weights;
-    weights.reserve(static_cast<size_t>(k * n));
-    for (int64_t i = 0; i < k; ++i) {
-      for (int64_t j = 0; j < n; ++j) weights.push_back(WeightAt(b, i, j));
-    }
+    finish.Prepare(n, m);
     const quantized::RightFactor right(weights, k, n, quantized::LargestFrom<uint8_t>(0));
     // As many rows at a time as stay in the cache.
     const int64_t most = std::clamp<int64_t>(4096 / std::max<int64_t>(k, 1), 8, 64), whole[] = {0};
@@ -354,8 +290,7 @@ class FusedMatMulKernel final : public OpKernel {
         LoadRows(a, begin, count, k, left.data());
         quantized::Products(left.data(), {.rows = count, .step = k, .length = k, .runs = whole}, right,
                             sums.data());
-        for (int64_t i = 0; i < count; ++i)
-          finish.Row(sums.data() + i * n, (begin + i) * n, n, Data<Out>(out) + (begin + i) * n);
+        finish.Run(sums.data(), begin * n, count * n, Data<Out>(out) + begin * n);
       }
     });
     return Status();
@@ -373,8 +308,27 @@ class FusedMatMulKernel final : public OpKernel {
       for (int64_t j = 0; j < k; ++j) to[i * k + j] = from[j * a.dim(1) + begin + i];
     }
   }
-  int32_t WeightAt(const Tensor& b, int64_t i, int64_t j) const {
-    return Data<int8_t>(b)[transpose_b_ ? j * b.dim(1) + i : i * b.dim(1) + j];
+  // The second factor as [k, n].
+  std::vector<int32_t> Weights(const Tensor& b, int64_t k, int64_t n) const {
+    std::vector<int32_t> weights(static_cast<size_t>(k * n));
+    const int8_t* from = Data<int8_t>(b);
+    if (transpose_b_) {
+      for (int64_t j = 0; j < n; ++j) {
+        for (int64_t i = 0; i < k; ++i) weights[static_cast<size_t>(i * n + j)] = from[j * k + i];
+      }
+    } else {
+      MapLoop(from, weights.data(), k * n, [](int8_t x) MR_INLINE_LAMBDA { return static_cast<int32_t>(x); });
+    }
+    return weights;
+  }
+  static std::vector<int32_t> ColumnSums(const std::vector<int32_t>& weights, int64_t k, int64_t n) {
+    std::vector<int32_t> sums(static_cast<size_t>(n));
+    RunLoop([=, from = weights.data(), to = sums.data()]() MR_INLINE_LAMBDA {
+      for (int64_t i = 0; i < k; ++i) {
+        for (int64_t j = 0; j < n; ++j) to[j] = Plus(to[j], from[i * n + j]);
+      }
+    });
+    return sums;
   }
   const Form form_;
   const bool transpose_a_, transpose_b_, min_first_;

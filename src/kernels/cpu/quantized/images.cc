@@ -3,7 +3,9 @@
 // Convolution, pooling, normalization and resizing of quantized images.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "kernels/cpu/nn/util.h"
 #include "kernels/cpu/quantized/products.h"
 #include "kernels/cpu/quantized/range.h"
+#include "kernels/cpu/quantized/rounding.h"
 
 namespace millrace {
 namespace {
@@ -62,21 +65,22 @@ class QuantizedConv2DKernel final : public OpKernel {
     if (out->num_elements() == 0) return Status();
     const auto filter_zero = static_cast<uint32_t>(quantized::ToSteps<uint8_t>(0, filter_range));
     std::vector<int32_t> factors(static_cast<size_t>(filter.num_elements()));
-    for (size_t i = 0; i < factors.size(); ++i)
-      factors[i] = static_cast<int32_t>(Data<uint8_t>(filter)[i] - filter_zero);
+    MapLoop(Data<uint8_t>(filter), factors.data(), filter.num_elements(),
+            [filter_zero](uint8_t x) MR_INLINE_LAMBDA { return static_cast<int32_t>(x - filter_zero); });
     const int64_t taps = filter.num_elements() / filter.dim(3);
     const int64_t zero_steps = quantized::ToSteps<uint8_t>(0, in_range);
     const quantized::RightFactor right(factors, taps, filter.dim(3),
                                        quantized::LargestFrom<uint8_t>(zero_steps));
-    const quantized::Image image{in.dim(1), in.dim(2), in.dim(3)};
-    const quantized::Convolution convolution(
-        image, {rows.size, filter.dim(0), strides_.h, 1, rows.pad_before},
-        {columns.size, filter.dim(1), strides_.w, 1, columns.pad_before}, zero_steps, right);
+    const quantized::PaddedRows padded{.image = {in.dim(1), in.dim(2), in.dim(3)},
+                                       .y = {rows.size, filter.dim(0), strides_.h, 1, rows.pad_before},
+                                       .x = {columns.size, filter.dim(1), strides_.w, 1, columns.pad_before},
+                                       .zero = zero_steps};
+    const quantized::Convolution convolution(padded, right);
     const int64_t row_cost = columns.size * std::max<int64_t>(1, filter.num_elements() / 32);
     context.ParallelFor(in.dim(0) * rows.size, row_cost, [&](int64_t begin, int64_t end) {
       std::vector<float> memory;
       for (int64_t r = begin; r < end; ++r) {
-        const uint8_t* pixels = Data<uint8_t>(in) + r / rows.size * image.height * image.width * image.depth;
+        const uint8_t* pixels = Data<uint8_t>(in) + r / rows.size * in.dim(1) * in.dim(2) * in.dim(3);
         convolution.Row(pixels, r % rows.size, &memory,
                         Data<int32_t>(out) + r * columns.size * filter.dim(3));
       }
@@ -112,78 +116,106 @@ class QuantizedPoolKernel final : public OpKernel {
     if (out->num_elements() == 0) return Status();
     const int64_t pixel_cost = window_.h * window_.w * in.dim(3);
     context.ParallelFor(in.dim(0) * rows.size, columns.size * pixel_cost, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        if (mean_) {
-          Row<true>(in, rows, columns, r, out);
-        } else {
-          Row<false>(in, rows, columns, r, out);
-        }
+      if (!mean_) {
+        Rows<uint8_t>(in, rows, columns, begin, end, out);
+      } else if (window_.h <= 257 / window_.w) {  // so many bytes add up to at most 2^16 - 1
+        Rows<uint16_t>(in, rows, columns, begin, end, out);
+      } else {
+        Rows<uint32_t>(in, rows, columns, begin, end, out);
       }
     });
     return Status();
   }
 
  private:
-  // The part of an image that a window covers.
-  struct Part {
-    const uint8_t* first;
-    int64_t rows, columns, row_step, depth;
-    uint32_t count() const { return static_cast<uint32_t>(std::max<int64_t>(1, rows * columns)); }
-  };
-
-  template <bool kMean>
-  void Row(const Tensor& in, const WindowedOutput& rows, const WindowedOutput& columns, int64_t r,
-           Tensor* out) const {
-    const int64_t height = in.dim(1), width = in.dim(2), depth = in.dim(3);
-    const Span ys = InsideOf(r % rows.size, strides_.h, rows.pad_before, window_.h, height);
-    RunLoop([=, this, image = Data<uint8_t>(in) + r / rows.size * height * width * depth,
-             first = Data<uint8_t>(out) + r * columns.size * depth, size = columns.size,
-             before = columns.pad_before]() MR_INLINE_LAMBDA {
-      uint8_t* to = first;
-      for (int64_t x = 0; x < size; ++x, to += depth) {
-        const Span xs = InsideOf(x, strides_.w, before, window_.w, width);
-        Part part{image + (ys.begin * width + xs.begin) * depth, std::max<int64_t>(0, ys.end - ys.begin),
-                  std::max<int64_t>(0, xs.end - xs.begin), width * depth, depth};
-        int64_t c = 0;
-        for (; c + 16 <= depth; c += 16, part.first += 16) Pool<16, kMean>(part, to + c);
-        for (; c + 4 <= depth; c += 4, part.first += 4) Pool<4, kMean>(part, to + c);
-        for (; c < depth; ++c, ++part.first) Pool<1, kMean>(part, to + c);
+  // The rows of an image under a row of windows are put together, then the columns of each window, and the
+  // means of windows of one size are made: in long loops. Held: what holds maxima, uint8_t, or sums.
+  template <typename Held>
+  void Rows(const Tensor& in, const WindowedOutput& rows, const WindowedOutput& columns, int64_t begin,
+            int64_t end, Tensor* out) const {
+    constexpr bool kMean = sizeof(Held) > 1;
+    const int64_t height = in.dim(1), depth = in.dim(3), size = in.dim(2) * depth;
+    const int64_t out_row = columns.size * depth;
+    std::vector<Held> under_row(static_cast<size_t>(size)), sums(kMean ? static_cast<size_t>(out_row) : 0);
+    std::vector<Span> xs;
+    for (int64_t x = 0; x < columns.size; ++x)
+      xs.push_back(InsideOf(x, strides_.w, columns.pad_before, window_.w, in.dim(2)));
+    for (int64_t r = begin; r < end; ++r) {
+      const Span ys = InsideOf(r % rows.size, strides_.h, rows.pad_before, window_.h, height);
+      uint8_t* const to = Data<uint8_t>(out) + r * out_row;
+      Held* held;
+      if constexpr (kMean) {
+        held = sums.data();
+      } else {
+        held = to;
       }
-    });
-  }
-
-  // kLanes channels of a window.
-  template <int kLanes, bool kMean>
-  static void Pool(const Part& part, uint8_t* to) {
-    using Value = std::conditional_t<kMean, uint32_t, uint8_t>;
-    Value held[kLanes] = {};
-    for (int64_t y = 0; y < part.rows; ++y) {
-      const uint8_t* pixel = part.first + y * part.row_step;
-      for (int64_t x = 0; x < part.columns; ++x, pixel += part.depth) {
-        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
-          if constexpr (kMean) {
-            held[l] += pixel[l];
-          } else {
-            held[l] = held[l] > pixel[l] ? held[l] : pixel[l];
-          }
-        });
+      RunLoop([=, from = Data<uint8_t>(in) + r / rows.size * height * size, row = under_row.data(),
+               spans = xs.data(), count = columns.size]() MR_INLINE_LAMBDA {
+        for (int64_t i = 0; i < size; ++i) row[i] = ys.begin < ys.end ? from[ys.begin * size + i] : Held(0);
+        for (int64_t y = ys.begin + 1; y < ys.end; ++y) {
+          for (int64_t i = 0; i < size; ++i) row[i] = Joined<Held>(row[i], from[y * size + i]);
+        }
+        for (int64_t x = 0; x < count; ++x) {
+          const Held* first = row + spans[x].begin * depth;
+          const int64_t wide = spans[x].end - spans[x].begin;
+          int64_t c = 0;
+          for (; c + 16 <= depth; c += 16) JoinColumns<16>(first + c, wide, depth, held + x * depth + c);
+          for (; c + 4 <= depth; c += 4) JoinColumns<4>(first + c, wide, depth, held + x * depth + c);
+          for (; c < depth; ++c) JoinColumns<1>(first + c, wide, depth, held + x * depth + c);
+        }
+      });
+      if constexpr (kMean) {
+        const auto places = [&](int64_t x) {
+          const Span& span = xs[static_cast<size_t>(x)];
+          return std::max<int64_t>(1, std::max<int64_t>(0, ys.end - ys.begin) * (span.end - span.begin));
+        };
+        for (int64_t x = 0, last; x < columns.size; x = last) {
+          for (last = x + 1; last < columns.size && places(last) == places(x);) ++last;
+          Means(held + x * depth, (last - x) * depth, places(x), to + x * depth);
+        }
       }
     }
-    const uint32_t count = part.count();
-    if (!kMean || count == 1) {
-      for (int l = 0; l < kLanes; ++l) to[l] = static_cast<uint8_t>(held[l]);
-    } else if (count < 1 << 16) {
-      // A sum of at most 2^24 is exact as a float, and so is the integer part of a quotient of at most 255:
-      // the next integer is 1 / count or more away, which is more than the quotient's error.
-      const auto divisor = static_cast<float>(count);
-      uint8_t results[kLanes];
-      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
-        results[l] = static_cast<uint8_t>(
-            static_cast<int32_t>(static_cast<float>(static_cast<int32_t>(held[l])) / divisor));
-      });
-      for (int l = 0; l < kLanes; ++l) to[l] = results[l];
+  }
+
+  template <typename Held, typename T>
+  static Held Joined(Held a, T b) {
+    if constexpr (sizeof(Held) == 1) return a > b ? a : b;
+    return static_cast<Held>(a + b);
+  }
+  // kLanes channels of neighbouring pixels.
+  template <int kLanes, typename Held>
+  static void JoinColumns(const Held* from, int64_t wide, int64_t depth, Held* to) {
+    if constexpr (kLanes == 1) {
+      Held held = 0;
+      for (int64_t x = 0; x < wide; ++x) held = Joined<Held>(held, from[x * depth]);
+      *to = held;
     } else {
-      for (int l = 0; l < kLanes; ++l) to[l] = static_cast<uint8_t>(held[l] / count);
+      using Lanes [[gnu::vector_size(kLanes * sizeof(Held))]] = Held;
+      Lanes held{};
+      for (int64_t x = 0; x < wide; ++x) {
+        Lanes pixel;
+        std::memcpy(&pixel, from + x * depth, sizeof(pixel));
+        if constexpr (sizeof(Held) == 1) {
+          held = held > pixel ? held : pixel;
+        } else {
+          held += pixel;
+        }
+      }
+      std::memcpy(to, &held, sizeof(held));
+    }
+  }
+
+  template <typename Held>
+  static void Means(const Held* sums, int64_t n, int64_t places, uint8_t* to) {
+    if (places < 1 << 13) {
+      // A sum and a half are exact as a float. Their share, of at most 256, is half a part of `places` or
+      // more away from the next integers, which is more than what the product and the inverse lose.
+      MapLoop(sums, to, n, [share = 1.0f / static_cast<float>(places)](Held sum) MR_INLINE_LAMBDA {
+        const float number = static_cast<float>(static_cast<int32_t>(sum)) + 0.5f;
+        return static_cast<uint8_t>(static_cast<int32_t>(number * share));
+      });
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(sums[i] / static_cast<uint64_t>(places));
     }
   }
 
@@ -223,20 +255,21 @@ class QuantizedBatchNormKernel final : public OpKernel {
     std::vector<float> factor;
     for (size_t c = 0; c < static_cast<size_t>(depth); ++c)
       factor.push_back((scale_ ? values[4][c] : 1.0f) / std::sqrt(values[2][c] + epsilon_));
-    context.ParallelFor(
-        depth == 0 ? 0 : in.num_elements() / depth, depth * 2, [&](int64_t begin, int64_t end) {
-          RunLoop([&, range = ranges[0], mean = values[1].data(), beta = values[3].data(),
-                   by = factor.data()]() MR_INLINE_LAMBDA {
-            const uint8_t* from = Data<uint8_t>(in) + begin * depth;
-            int32_t* to = Data<int32_t>(out) + begin * depth;
-            for (int64_t r = begin; r < end; ++r, from += depth, to += depth) {
-              for (int64_t c = 0; c < depth; ++c) {
-                const float x = quantized::Number(from[c], range);
-                to[c] = quantized::Quantized<int32_t>((x - mean[c]) * by[c] + beta[c], kOutput);
-              }
-            }
-          });
+    const int64_t pixels = depth == 0 ? 0 : in.num_elements() / depth;
+    for (std::vector<float>* constants : {&values[1], &values[3], &factor})
+      quantized::RepeatChannels(pixels, constants);
+    context.ParallelFor(pixels, depth * 2, [&](int64_t begin, int64_t end) {
+      RunLoop([from = Data<uint8_t>(in) + begin * depth, to = Data<int32_t>(out) + begin * depth,
+               size = (end - begin) * depth, repeated = static_cast<int64_t>(factor.size()),
+               number = quantized::Numbers<uint8_t>(ranges[0]),
+               quantize = quantized::Quantizer<int32_t>(kOutput), mean = values[1].data(),
+               beta = values[3].data(), by = factor.data()]() MR_INLINE_LAMBDA {
+        quantized::ForRepeated(size, repeated, [=](int64_t first, int64_t count) MR_INLINE_LAMBDA {
+          for (int64_t c = 0; c < count; ++c)
+            to[first + c] = quantize((number(from[first + c]) - mean[c]) * by[c] + beta[c]);
         });
+      });
+    });
     quantized::PutRange(context, kOutput);
     return Status();
   }
@@ -276,20 +309,28 @@ class QuantizedInstanceNormKernel final : public OpKernel {
       if (!range_given_) used = {found.min, std::max(found.max, found.min + separation_)};
     }
     const int64_t depth = in.dim(3), pixels = in.dim(1) * in.dim(2);
+    const float steps = 255.0f / (used.max - used.min), least = used.min;
     for (int64_t image = 0; image < in.dim(0); ++image) {
-      RunLoop([=, from = Data<uint8_t>(in) + image * pixels * depth, mean = means.data() + image * depth,
-               factor = factors.data() + image * depth, to = Data<uint8_t>(out) + image * pixels * depth,
-               steps = 255.0f / (used.max - used.min), least = used.min]() MR_INLINE_LAMBDA {
-        for (int64_t i = 0; i < pixels * depth; i += depth) {
-          const uint8_t* const x = from + i;
-          uint8_t* const y = to + i;
-          for (int64_t c = 0; c < depth; ++c) {
-            const auto normalized = static_cast<float>((x[c] - mean[c]) * factor[c]);
-            const float value = std::round((normalized - least) * steps);
-            const float above = value > 0.0f ? value : 0.0f;  // also for NaN
-            y[c] = static_cast<uint8_t>(static_cast<int32_t>(above < 255.0f ? above : 255.0f));
-          }
-        }
+      const auto of_image = [&](const std::vector<double>& values) {
+        std::vector<double> repeated(values.begin() + image * depth, values.begin() + (image + 1) * depth);
+        quantized::RepeatChannels(pixels, &repeated);
+        return repeated;
+      };
+      const std::vector<double> mean = of_image(means), factor = of_image(factors);
+      context.ParallelFor(pixels, depth * 2, [&](int64_t begin, int64_t end) {
+        const int64_t at = (image * pixels + begin) * depth;
+        RunLoop([=, from = Data<uint8_t>(in) + at, to = Data<uint8_t>(out) + at, size = (end - begin) * depth,
+                 repeated = static_cast<int64_t>(mean.size()), mean = mean.data(), factor = factor.data(),
+                 most = 255.0f]() MR_INLINE_LAMBDA {
+          quantized::ForRepeated(size, repeated, [=](int64_t first, int64_t count) MR_INLINE_LAMBDA {
+            for (int64_t c = 0; c < count; ++c) {
+              const auto normalized = static_cast<float>((from[first + c] - mean[c]) * factor[c]);
+              const float value = std::round((normalized - least) * steps);
+              const float above = value > 0.0f ? value : 0.0f;  // also for NaN
+              to[first + c] = static_cast<uint8_t>(static_cast<int32_t>(above < most ? above : most));
+            }
+          });
+        });
       });
     }
     quantized::PutRange(context, used);
@@ -389,27 +430,116 @@ class QuantizedResizeKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, s.OutputShape()));
     quantized::PutRange(context, range);
     if (out->num_elements() == 0) return Status();
-    MR_ASSIGN_OR_RETURN(Tensor numbers, context.AllocateTemp(DataType::kFloat, images.shape()));
-    MapLoop(Data<T>(images), numbers.data<float>(), images.num_elements(), [range](T x) MR_INLINE_LAMBDA {
-      if constexpr (std::is_same_v<T, float>) return x;
-      return quantized::Number(x, range);
-    });
     const auto ys = image::LinearTaps(s.in_h, s.out_h, alignment_);
     const auto xs = image::LinearTaps(s.in_w, s.out_w, alignment_);
     const int64_t row = s.out_w * s.channels;
+    const std::optional<FewSteps> few = FewSteps::For(range);
     context.ParallelFor(s.batch * s.out_h, row * 10, [&](int64_t begin, int64_t end) {
-      std::vector<float> result(static_cast<size_t>(row));
+      StretchedRows rows(Data<T>(images), s, xs, range);
       for (int64_t r = begin; r < end; ++r) {
-        image::BilinearRow(numbers.data<float>() + r / s.out_h * s.in_h * s.in_w * s.channels, s,
-                           ys[static_cast<size_t>(r % s.out_h)], xs, result.data());
-        MapLoop(result.data(), Data<T>(out) + r * row, row, [range](float x) MR_INLINE_LAMBDA {
-          if constexpr (std::is_same_v<T, float>) return x;
-          return quantized::Quantized<T>(x, range);
-        });
+        const image::LinearTap& tap = ys[static_cast<size_t>(r % s.out_h)];
+        const int64_t first = r / s.out_h * s.in_h;
+        const float* above = rows.Find(first + tap.lower, first + tap.upper);
+        const float* below = rows.Find(first + tap.upper, first + tap.lower);
+        T* const to = Data<T>(out) + r * row;
+        if constexpr (sizeof(T) == 1) {
+          if (few.has_value()) {
+            Mix(above, below, tap.share, row, *few, to);
+            continue;
+          }
+        }
+        Mix(above, below, tap.share, row, Back(range), to);
       }
     });
     return Status();
   }
+
+ private:
+  // Between integers and the numbers that they stand for; floats are their own.
+  struct Same {
+    explicit Same(Range) {}
+    float operator()(float x) const { return x; }
+  };
+  using Number = std::conditional_t<std::is_same_v<T, float>, Same, quantized::Numbers<T>>;
+  using Back = std::conditional_t<std::is_same_v<T, float>, Same, quantized::Quantizer<T>>;
+
+  // As quantized::Quantizer for numbers inside of the range, by integers of 32 bits.
+  struct FewSteps {
+    static std::optional<FewSteps> For(Range range) {
+      const quantized::Quantizer<uint8_t> wide(range);
+      const double most = std::max(std::fabs(range.min), std::fabs(range.max)) * wide.scale;
+      if (!(most < 1 << 29)) return std::nullopt;
+      return FewSteps{wide.scale, static_cast<int32_t>(wide.zero)};
+    }
+    uint8_t operator()(float value) const {
+      const int32_t steps = quantized::RoundAway(static_cast<double>(value) * scale) - zero;
+      const int32_t above = steps > 0 ? steps : 0;
+      return static_cast<uint8_t>(above < 255 ? above : 255);
+    }
+    double scale;
+    int32_t zero;
+  };
+
+  // A row between two.
+  template <typename Fn>
+  static void Mix(const float* above, const float* below, float share, int64_t n, const Fn& fn, T* to) {
+    RunLoop([=]() MR_INLINE_LAMBDA {
+      for (int64_t i = 0; i < n; ++i) to[i] = fn(above[i] + (below[i] - above[i]) * share);
+    });
+  }
+
+  // Rows of the images as numbers, brought to the width of the result. The last two are kept.
+  class StretchedRows {
+   public:
+    StretchedRows(const T* images, const image::ResizeSizes& s, const std::vector<image::LinearTap>& xs,
+                  Range range)
+        : images_(images),
+          s_(s),
+          xs_(xs),
+          number_(range),
+          numbers_(static_cast<size_t>(s.in_w * s.channels)) {
+      for (auto& row : rows_) row.resize(static_cast<size_t>(s.out_w * s.channels));
+    }
+    // Row r of all images, in the place of another than `kept`.
+    const float* Find(int64_t r, int64_t kept) {
+      if (r == at_[0]) return rows_[0].data();
+      if (r == at_[1]) return rows_[1].data();
+      const size_t place = at_[0] == kept ? 1 : 0;
+      at_[place] = r;
+      const int64_t size = s_.in_w * s_.channels;
+      MapLoop(images_ + r * size, numbers_.data(), size, number_);
+      Stretch(numbers_.data(), rows_[place].data());
+      return rows_[place].data();
+    }
+
+   private:
+    void Stretch(const float* from, float* to) const {
+      RunLoop([=, xs = xs_.data(), count = s_.out_w, channels = s_.channels]() MR_INLINE_LAMBDA {
+        for (int64_t x = 0; x < count; ++x) {
+          const float *a = from + xs[x].lower * channels, *b = from + xs[x].upper * channels;
+          float* const result = to + x * channels;
+          const float share = xs[x].share;
+          int64_t c = 0;
+          for (; c + 16 <= channels; c += 16) Between<16>(a + c, b + c, share, result + c);
+          for (; c + 4 <= channels; c += 4) Between<4>(a + c, b + c, share, result + c);
+          for (; c < channels; ++c) Between<1>(a + c, b + c, share, result + c);
+        }
+      });
+    }
+    template <int kLanes>
+    static void Between(const float* a, const float* b, float share, float* to) {
+      float result[kLanes];
+      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { result[l] = a[l] + (b[l] - a[l]) * share; });
+      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { to[l] = result[l]; });
+    }
+
+    const T* const images_;
+    const image::ResizeSizes& s_;
+    const std::vector<image::LinearTap>& xs_;
+    const Number number_;
+    std::vector<float> numbers_, rows_[2];
+    int64_t at_[2] = {-1, -1};
+  };
 
  private:
   const image::Alignment alignment_;

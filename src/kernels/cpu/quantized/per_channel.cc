@@ -78,20 +78,19 @@ class RequantizePerChannelKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     std::vector<double> scale;
     for (const Range& range : ranges) {
-      scale.push_back(quantized::kLimit<Out> * quantized::LargestEnd(range) /
-                      (quantized::LargestEnd(wanted) * kSums));
+      scale.push_back(quantized::UsableFactor(quantized::kLimit<Out> * quantized::LargestEnd(range) /
+                                              (quantized::LargestEnd(wanted) * kSums)));
     }
-    const auto depth = static_cast<int64_t>(ranges.size());
-    context.ParallelFor(depth == 0 ? 0 : in.num_elements() / depth, depth, [&](int64_t begin, int64_t end) {
-      RunLoop([=, first = Data<int32_t>(in), result = Data<Out>(out), factors = scale.data()]()
-                  MR_INLINE_LAMBDA {
-                    for (int64_t r = begin; r < end; ++r) {
-                      const int32_t* const from = first + r * depth;
-                      Out* const to = result + r * depth;
-                      for (int64_t c = 0; c < depth; ++c)
-                        to[c] = quantized::Saturated<Out>(from[c] * factors[c]);
-                    }
-                  });
+    const auto depth = static_cast<int64_t>(ranges.size()), rows = depth == 0 ? 0 : in.num_elements() / depth;
+    quantized::RepeatChannels(rows, &scale);
+    context.ParallelFor(rows, depth, [&](int64_t begin, int64_t end) {
+      RunLoop([size = (end - begin) * depth, repeated = static_cast<int64_t>(scale.size()),
+               from = Data<int32_t>(in) + begin * depth, to = Data<Out>(out) + begin * depth,
+               factors = scale.data(), bounds = quantized::Bounds<Out>()]() MR_INLINE_LAMBDA {
+        quantized::ForRepeated(size, repeated, [=](int64_t first, int64_t count) MR_INLINE_LAMBDA {
+          for (int64_t c = 0; c < count; ++c) to[first + c] = bounds.Nearest(from[first + c] * factors[c]);
+        });
+      });
     });
     quantized::PutRange(context, wanted);
     return Status();

@@ -51,23 +51,44 @@ struct Image {
   int64_t height, width, depth;
 };
 
+// The rows of an image under a row of windows, with the padding around them: [y.size, x.Padded(), depth].
+struct PaddedRows {
+  Image image;
+  Windows y, x;
+  int64_t zero;  // the integer that stands for 0, also outside of the image
+  int64_t Size() const { return y.size * x.Padded() * image.depth; }
+  // Those of row r of windows, less `zero`.
+  template <typename In, typename Value>
+  void Load(const In* pixels, int64_t r, Value* to) const;
+};
+
 // Rows of a convolution of bytes.
 class Convolution {
  public:
-  // `zero`: the integer that stands for 0, also outside of the image.
-  Convolution(Image image, Windows y, Windows x, int64_t zero, const RightFactor& filter);
+  Convolution(const PaddedRows& rows, const RightFactor& filter);
   // Row r of the output, [x.count, columns]. `memory` is kept by the caller between calls.
   template <typename In>
   void Row(const In* pixels, int64_t r, std::vector<float>* memory, int32_t* out) const;
 
  private:
-  template <typename In, typename Value>
-  void Load(const In* pixels, int64_t r, Value* to) const;
-  const Image image_;
-  const Windows y_, x_;
-  const int64_t zero_;
+  const PaddedRows rows_;
   const RightFactor& filter_;
   std::vector<int64_t> runs_;
+};
+
+// The same where each channel has `results` filters of its own and no sums in common with others.
+class Depthwise {
+ public:
+  // `filter`: [y.size, x.size, image.depth, results], of bytes.
+  Depthwise(const PaddedRows& rows, std::span<const int32_t> filter, int64_t results);
+  // Row r of the output, [x.count, image.depth * results].
+  template <typename In>
+  void Row(const In* pixels, int64_t r, std::vector<float>* memory, int32_t* out) const;
+
+ private:
+  const PaddedRows rows_;
+  const int64_t results_;
+  std::vector<float> blocks_;  // of channels, each with all places of the filter
 };
 
 }  // namespace millrace::quantized

@@ -8,6 +8,7 @@
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
+#include "kernels/cpu/quantized/rounding.h"
 
 namespace millrace {
 namespace {
@@ -116,27 +117,58 @@ class QuantizeKernel final : public OpKernel {
     } else if (mode_ == Mode::kMinFirst) {
       offset = kLowest<T> - std::round(*min / StepOf<T>(*min, *max));
     }
+    const bool combined = mode_ == Mode::kMinCombined;
+    const Steps steps{.low = *min,
+                      .high = *max,
+                      .origin = combined ? *min : 0,
+                      .scale = scale,
+                      .before = combined ? kHalf<T> : 0,
+                      .offset = offset};
+    if (half_to_even_) {
+      Map<true>(context, in, steps, out);
+    } else {
+      Map<false>(context, in, steps, out);
+    }
+  }
+
+  // The integer of x, which is held within [low, high]: that nearest to (x - origin) * scale - before, plus
+  // `offset`.
+  struct Steps {
+    double low, high, origin, scale, before, offset;
+    bool IsFinite() const {
+      return std::isfinite(low) && std::isfinite(high) && std::isfinite(scale) && std::isfinite(offset);
+    }
+    double At(float value) const {
+      const auto x = static_cast<double>(value);
+      const double above = x > low ? x : low;  // also for NaN
+      return ((above < high ? above : high) - origin) * scale - before;
+    }
+  };
+
+  template <bool kToEven, typename T>
+  static void Map(const KernelContext& context, const Tensor& in, const Steps& steps, T* out) {
     const float* from = in.data<float>();
-    const double low = *min, high = *max;
-    const auto map = [&](auto integer) {
-      const auto element = [=](float value) MR_INLINE_LAMBDA {
-        const auto x = static_cast<double>(value);
-        const double above = x > low ? x : low;  // also for NaN
-        return Clamped<T>(integer(above < high ? above : high));
-      };
+    const auto run = [&](auto element) {
       context.ParallelFor(in.num_elements(), 1, [&](int64_t begin, int64_t end) {
         MapLoop(from + begin, out + begin, end - begin, element);
       });
     };
-    switch (mode_) {
-      case Mode::kMinCombined:
-        return map([=](double x) MR_INLINE_LAMBDA { return std::round((x - low) * scale - kHalf<T>); });
-      case Mode::kMinFirst:
-        return map([=](double x) MR_INLINE_LAMBDA { return std::round(x * scale) + offset; });
-      case Mode::kScaled:
-        if (half_to_even_) return map([=](double x) MR_INLINE_LAMBDA { return std::nearbyint(x * scale); });
-        return map([=](double x) MR_INLINE_LAMBDA { return std::round(x * scale); });
+    if constexpr (sizeof(T) <= 2) {
+      // Integers of few bits, which are held within those of T as integers.
+      if (steps.IsFinite()) {
+        return run([steps, offset = static_cast<int32_t>(steps.offset)](float value) MR_INLINE_LAMBDA {
+          const double x = steps.At(value);
+          constexpr int32_t kLeast = std::numeric_limits<T>::lowest(), kMost = std::numeric_limits<T>::max();
+          const int32_t i = (kToEven ? quantized::RoundEven(x) : quantized::RoundAway(x)) + offset;
+          const int32_t above = i > kLeast ? i : kLeast;
+          return static_cast<T>(above < kMost ? above : kMost);
+        });
+      }
     }
+    run([steps](float value) MR_INLINE_LAMBDA {
+      const double x = steps.At(value);
+      return Clamped<T>((kToEven ? std::nearbyint(x) : std::round(x)) + steps.offset);
+    });
   }
 
   const Mode mode_;

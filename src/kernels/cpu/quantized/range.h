@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/quantized/rounding.h"
 
 namespace millrace::quantized {
 
@@ -45,18 +46,39 @@ int64_t ToSteps(float value, Range r) {
   const double scale = StepsPerUnit<T>(r);
   return Rounded(static_cast<double>(value) * scale) - Rounded(static_cast<double>(r.min) * scale) + lowest;
 }
+// The same for many numbers of a range, held within what T has: in double, which has all integers that count
+// here.
+template <typename T>
+struct Quantizer {
+  explicit Quantizer(Range r)
+      : scale(r.min == r.max ? 0 : StepsPerUnit<T>(r)),
+        zero(static_cast<double>(Rounded(static_cast<double>(r.min) * scale))) {}
+  T operator()(float value) const {
+    const double scaled = static_cast<double>(value) * scale;
+    return bounds(std::round(scaled == scaled ? scaled : 0.0) - zero + kLowest<T>);
+  }
+  double scale, zero;
+  Bounds<T> bounds;
+};
 template <typename T>
 T Quantized(float value, Range r) {
-  return static_cast<T>(
-      std::clamp(ToSteps<T>(value, r), static_cast<int64_t>(kLowest<T>), static_cast<int64_t>(kHighest<T>)));
+  return Quantizer<T>(r)(value);
 }
-// The number that an integer stands for.
+// The numbers that integers stand for.
+template <typename T>
+struct Numbers {
+  explicit Numbers(Range r)
+      : step(r.min == r.max ? 0 : 1 / StepsPerUnit<T>(r)),
+        lowest(step == 0 ? static_cast<double>(r.min)
+                         : std::round(static_cast<double>(r.min) / step) * step) {}
+  float operator()(T value) const {
+    return static_cast<float>(lowest + (static_cast<double>(value) - kLowest<T>)*step);
+  }
+  double step, lowest;
+};
 template <typename T>
 float Number(T value, Range r) {
-  if (r.min == r.max) return r.min;
-  const double step = 1 / StepsPerUnit<T>(r);
-  const double lowest = std::round(static_cast<double>(r.min) / step) * step;
-  return static_cast<float>(lowest + (static_cast<double>(value) - kLowest<T>)*step);
+  return Numbers<T>(r)(value);
 }
 
 // The largest absolute difference of the integers of T and this one, which is held within 2^40.

@@ -42,11 +42,9 @@ Status Narrow(KernelContext& context, Range from, Range to) {
   const auto least = static_cast<double>(to.min);
   context.ParallelFor(in.num_elements(), 1, [&](int64_t begin, int64_t end) {
     MapLoop(Data<int32_t>(in) + begin, Data<uint8_t>(out) + begin, end - begin,
-            [=](int32_t x) MR_INLINE_LAMBDA {
+            [=, bounds = quantized::Bounds<uint8_t>()](int32_t x) MR_INLINE_LAMBDA {
               const double value = x * step + middle;
-              const double steps = std::floor((value - least) * scale + 0.5);
-              const double above = steps > 0.0 ? steps : 0.0;  // also for NaN
-              return static_cast<uint8_t>(static_cast<int32_t>(above < 255.0 ? above : 255.0));
+              return bounds((value - least) * scale + 0.5);  // which makes 0 of NaN, and drops a fraction
             });
   });
   quantized::PutRange(context, to);

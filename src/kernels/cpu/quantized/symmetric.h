@@ -11,6 +11,7 @@
 
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/quantized/range.h"
+#include "kernels/cpu/quantized/rounding.h"
 
 namespace millrace::quantized {
 
@@ -73,30 +74,66 @@ struct Finish {
   const int8_t* signed_steps = nullptr;
   std::vector<double> steps_per_unit;  // of sums; by channel
 
-  // Output elements from `first` on, of all channels, from their sums.
+  // Makes it ready for Run, when all of the above is known. `rows`: of channels.
+  void Prepare(int64_t channels, int64_t rows) {
+    bias.resize(static_cast<size_t>(channels));
+    RepeatChannels(rows, &bias);
+    for (double& factor : scale) factor = UsableFactor(factor);
+    RepeatChannels(rows, &scale);
+    RepeatChannels(rows, &steps_per_unit);
+    summand_scale = UsableFactor(summand_scale);
+  }
+
+  // `size` output elements, whole rows of channels, from `first` on, from their sums.
   template <typename T>
-  void Row(const int32_t* sums, int64_t first, int64_t channels, T* out) const {
-    // Copies that writes to `out` can't change.
-    RunLoop([=, add = bias.empty() ? nullptr : bias.data(), by = scale.data(), units = steps_per_unit.data(),
-             at_numbers = numbers, no_sign = unsigned_steps, with_sign = signed_steps,
-             by_summand = summand_scale, positive = relu]() MR_INLINE_LAMBDA {
-      static_cast<void>(at_numbers), static_cast<void>(no_sign),
-          static_cast<void>(with_sign);  // of other types
-      static_cast<void>(by_summand);
-      for (int64_t c = 0; c < channels; ++c) {
-        const int32_t sum = add == nullptr ? sums[c] : Plus(sums[c], add[c]);
-        if constexpr (std::is_same_v<T, int32_t>) {
-          int32_t value = sum;
-          if (at_numbers != nullptr)
-            value = Plus(value, Saturated<int32_t>(static_cast<double>(at_numbers[first + c]) * units[c]));
-          out[c] = positive && value < 0 ? 0 : value;
-        } else {
-          double value = sum * by[c];
-          if (no_sign != nullptr) value += no_sign[first + c] * by_summand;
-          if (with_sign != nullptr) value += with_sign[first + c] * by_summand;
-          out[c] = Saturated<T>(positive && value < 0.0 ? 0.0 : value);
-        }
-      }
+  void Run(const int32_t* sums, int64_t first, int64_t size, T* out) const {
+    if constexpr (std::is_same_v<T, int32_t>) {
+      if (numbers != nullptr) return RunNumbers(sums, first, size, out);
+      return Each(size, [=, add = bias.data(), least = relu ? 0 : std::numeric_limits<int32_t>::lowest()](
+                            int64_t i, int64_t c) MR_INLINE_LAMBDA {
+        const int32_t sum = Plus(sums[i], add[c]);
+        out[i] = sum > least ? sum : least;
+      });
+    } else {
+      if (unsigned_steps != nullptr) return RunSteps(sums, unsigned_steps + first, size, out);
+      if (signed_steps != nullptr) return RunSteps(sums, signed_steps + first, size, out);
+      return Each(size,
+                  [=, add = bias.data(), by = scale.data(), bounds = BoundsOf<T>()](int64_t i, int64_t c)
+                      MR_INLINE_LAMBDA { out[i] = bounds.Nearest(Plus(sums[i], add[c]) * by[c]); });
+    }
+  }
+
+ private:
+  template <typename T>
+  Bounds<T> BoundsOf() const {
+    Bounds<T> bounds;
+    if (relu) bounds.least = 0;
+    return bounds;
+  }
+  // fn(element, its place among the constants).
+  template <typename Fn>
+  void Each(int64_t size, const Fn& fn) const {
+    RunLoop([=, repeated = static_cast<int64_t>(bias.size())]() MR_INLINE_LAMBDA {
+      const Fn local = fn;  // which no store can change
+      ForRepeated(size, repeated, [&](int64_t begin, int64_t count) MR_INLINE_LAMBDA {
+        for (int64_t c = 0; c < count; ++c) local(begin + c, c);
+      });
+    });
+  }
+  void RunNumbers(const int32_t* sums, int64_t first, int64_t size, int32_t* out) const {
+    Each(size,
+         [=, add = bias.data(), units = steps_per_unit.data(), more = numbers + first,
+          least = relu ? 0 : std::numeric_limits<int32_t>::lowest()](int64_t i, int64_t c) MR_INLINE_LAMBDA {
+           const auto steps = Saturated<int32_t>(static_cast<double>(more[i]) * units[c]);
+           const int32_t sum = Plus(Plus(sums[i], add[c]), steps);
+           out[i] = sum > least ? sum : least;
+         });
+  }
+  template <typename T, typename Step>
+  void RunSteps(const int32_t* sums, const Step* steps, int64_t size, T* out) const {
+    Each(size, [=, add = bias.data(), by = scale.data(), factor = summand_scale, bounds = BoundsOf<T>()](
+                   int64_t i, int64_t c) MR_INLINE_LAMBDA {
+      out[i] = bounds.Nearest(Plus(sums[i], add[c]) * by[c] + steps[i] * factor);
     });
   }
 };
