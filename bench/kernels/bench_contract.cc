@@ -18,7 +18,8 @@
 //
 // Each with the suffix _onednn where libdnnl-dev is installed: tensors as they lie, filters brought into
 // oneDNN's layout each time. conv_*_blocked: oneDNN with the layouts that it likes best, bringing tensors
-// there not counted. Each product and convolution with _loop: plain loops, one thread.
+// there not counted. max_pool_grad_onednn is given the positions of the maxima, max_pool_grad_onednn_fresh
+// finds them itself, as the engine does. Each product and convolution with _loop: plain loops, one thread.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -385,16 +386,20 @@ void RegisterPool(const PoolWay& way, const PoolCase& c) {
       },
       kMaxThreads);
 #ifdef MR_HAVE_ONEDNN
-  RegisterThreads(
-      name + "_onednn" + shape,
-      [=](benchmark::State& state, int threads) {
-        std::vector<float> image = RandomFloats(in), output = RandomFloats(out);
-        SetOneDnnThreads(threads);
-        const auto op = OneDnnPool(way.rival, p, image.data(), output.data());
-        Loop(state, [&] { op->Run(); });
-        CountRate(state, "GB/s", bytes);
-      },
-      kMaxThreads);
+  const auto rival = [=](const char* suffix, PoolPass pass) {
+    RegisterThreads(
+        name + suffix + shape,
+        [=](benchmark::State& state, int threads) {
+          std::vector<float> image = RandomFloats(in), output = RandomFloats(out);
+          SetOneDnnThreads(threads);
+          const auto op = OneDnnPool(pass, p, image.data(), output.data());
+          Loop(state, [&] { op->Run(); });
+          CountRate(state, "GB/s", bytes);
+        },
+        kMaxThreads);
+  };
+  rival("_onednn", way.rival);
+  if (way.rival == PoolPass::kMaxGrad) rival("_onednn_fresh", PoolPass::kMaxBoth);
 #endif
 }
 

@@ -129,7 +129,7 @@ std::unique_ptr<RivalOp> OneDnnConv(ConvPass pass, const cpu::ConvParams& p, con
 }
 
 std::unique_ptr<RivalOp> OneDnnPool(PoolPass pass, const cpu::PoolParams& p, float* image, float* output) {
-  const bool max = pass == PoolPass::kMax || pass == PoolPass::kMaxGrad;
+  const bool max = pass != PoolPass::kAvg && pass != PoolPass::kAvgGrad;
   const bool forward_only = pass == PoolPass::kMax || pass == PoolPass::kAvg;
   const auto algorithm = max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
   const auto x = Describe({p.batch, p.channels, p.in_h, p.in_w}, Tag::nhwc);
@@ -149,8 +149,9 @@ std::unique_ptr<RivalOp> OneDnnPool(PoolPass pass, const cpu::PoolParams& p, flo
   }
   const memory positions(forward.workspace_desc(), Engine());
   Sequence first;
-  first.Add(dnnl::pooling_forward(forward),
-            {{DNNL_ARG_SRC, in}, {DNNL_ARG_DST, Own(y)}, {DNNL_ARG_WORKSPACE, positions}});
+  (pass == PoolPass::kMaxBoth ? *sequence : first)
+      .Add(dnnl::pooling_forward(forward),
+           {{DNNL_ARG_SRC, in}, {DNNL_ARG_DST, Own(y)}, {DNNL_ARG_WORKSPACE, positions}});
   first.Run();
   const dnnl::pooling_backward::primitive_desc backward({algorithm, x, y, strides, window, before, after},
                                                         Engine(), forward);

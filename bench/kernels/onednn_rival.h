@@ -36,9 +36,10 @@ struct ConvTensors {
 std::unique_ptr<RivalOp> OneDnnConv(ConvPass pass, const cpu::ConvParams& params, const ConvTensors& tensors,
                                     bool blocked);
 
-enum class PoolPass { kMax, kMaxGrad, kAvg, kAvgGrad };
+enum class PoolPass { kMax, kMaxGrad, kMaxBoth, kAvg, kAvgGrad };
 
-// The gradient of max uses the positions that the forward pass kept, which is not counted.
+// The gradient of max uses the positions that the forward pass kept. kMaxGrad doesn't count that pass;
+// kMaxBoth does: it gets what the engine's gradient gets, an image and a gradient.
 std::unique_ptr<RivalOp> OneDnnPool(PoolPass pass, const cpu::PoolParams& params, float* image,
                                     float* output);
 

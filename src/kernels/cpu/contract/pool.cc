@@ -49,8 +49,8 @@ void ForEachInputRow(const PoolParams& p, Parallel& parallel, const F& fn) {
 constexpr int64_t kChannelsPerUnit = 64;
 constexpr int64_t kWantedUnits = 16;
 
-template <typename T, typename F>
-void ForEachImage(const PoolParams& p, T* in_grad, Parallel& parallel, const F& fn) {
+template <typename F>
+void ForEachImage(const PoolParams& p, Parallel& parallel, const F& fn) {
   if (p.in_h <= 0 || p.in_w <= 0 || p.channels <= 0) return;
   const int64_t most = (p.channels + kChannelsPerUnit - 1) / kChannelsPerUnit;
   const int64_t parts = std::min(most, (kWantedUnits + p.batch - 1) / std::max<int64_t>(p.batch, 1));
@@ -61,14 +61,6 @@ void ForEachImage(const PoolParams& p, T* in_grad, Parallel& parallel, const F& 
       const int64_t image = i / parts;
       const int64_t first = std::min(i % parts * size, p.channels);
       const int64_t last = std::min(first + size, p.channels);
-      T* const pixels = in_grad + image * p.in_h * p.in_w * p.channels;
-      if (parts == 1) {
-        std::fill(pixels, pixels + p.in_h * p.in_w * p.channels, T(0));
-      } else {
-        for (int64_t x = 0; x < p.in_h * p.in_w; ++x) {
-          std::fill(pixels + x * p.channels + first, pixels + x * p.channels + last, T(0));
-        }
-      }
       fn(PoolBlock{&p, image, 0, p.out_h, first, last});
     }
   });
@@ -108,7 +100,7 @@ template <typename T>
 void MaxPoolGrad(const PoolParams& params, const T* input, const T* out_grad, T* in_grad,
                  Parallel& parallel) {
   const SimdKernels<T>& kernels = ActiveKernels<T>();
-  ForEachImage(params, in_grad, parallel,
+  ForEachImage(params, parallel,
                [&](const PoolBlock& block) { kernels.max_pool_grad(block, input, out_grad, in_grad); });
 }
 
@@ -128,7 +120,12 @@ void MaxPool(const PoolParams& params, const int64_t* input, int64_t* output, Pa
 template <>
 void MaxPoolGrad(const PoolParams& params, const int64_t* input, const int64_t* out_grad, int64_t* in_grad,
                  Parallel& parallel) {
-  ForEachImage(params, in_grad, parallel, [&](const PoolBlock& block) {
+  ForEachImage(params, parallel, [&](const PoolBlock& block) {
+    int64_t* const image = in_grad + block.image * params.in_h * params.in_w * params.channels;
+    for (int64_t x = 0; x < params.in_h * params.in_w; ++x) {
+      std::fill(image + x * params.channels + block.channel_begin,
+                image + x * params.channels + block.channel_end, 0);
+    }
     ForEachLargest(block, input, [&](int64_t from, int64_t at) {
       // Wraps.
       if (at >= 0)

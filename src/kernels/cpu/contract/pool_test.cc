@@ -149,6 +149,63 @@ TEST(Pool, NanWinsEveryMaximumAndTakesItsGradient) {
   EXPECT_EQ(in_grad, (std::vector<float>{0, 5, 0}));
 }
 
+// Values that are often equal, or NaN, or infinite.
+std::vector<float> ValuesWithTies(Random& random, int64_t count) {
+  std::vector<float> values(static_cast<size_t>(count));
+  const bool has_nan = random.Coin();
+  for (float& v : values) {
+    const int64_t kind = random.Int(0, 30);
+    v = static_cast<float>(random.Int(-2, 2));
+    if (kind == 0 && has_nan) v = std::numeric_limits<float>::quiet_NaN();
+    if (kind == 1) v = std::numeric_limits<float>::infinity();
+    if (kind == 2) v = -std::numeric_limits<float>::infinity();
+  }
+  return values;
+}
+
+// Windows of 2x2 and 3x3 have loops of their own, for overlapping windows and for windows that tile the
+// image.
+TEST(Pool, SmallSquareWindowsTakeTheFirstOfTiesAndNan) {
+  Random random(5);
+  ForEachIsa([&](Isa) {
+    for (int i = 0; i < 200; ++i) {
+      PoolParams p = RandomParams(random);
+      p.window_h = p.window_w = random.Int(2, 3);
+      p.in_h = random.Int(4, 9), p.in_w = random.Int(4, 9);
+      if (random.Coin()) {
+        p.stride_h = p.stride_w = p.window_h;
+        p.pad_top = p.pad_left = 0;
+      }
+      p.out_h = (p.in_h + p.pad_top + random.Int(0, 2) - p.window_h) / p.stride_h + 1;
+      p.out_w = (p.in_w + p.pad_left + random.Int(0, 2) - p.window_w) / p.stride_w + 1;
+      const auto input = ValuesWithTies(random, InputSize(p));
+      std::vector<float> grad(static_cast<size_t>(OutputSize(p)));
+      for (float& v : grad) v = static_cast<float>(random.Int(-9, 9));
+      std::vector<float> want = Filled<float>(OutputSize(p), std::numeric_limits<float>::lowest());
+      std::vector<float> want_grad(static_cast<size_t>(InputSize(p)));
+      ForEachWindow(p, [&](int64_t out, const std::vector<int64_t>& pixels) {
+        if (pixels.empty()) return;
+        int64_t best = pixels[0];
+        for (int64_t at : pixels) {
+          if (!std::isnan(input[best]) && (std::isnan(input[at]) || input[at] > input[best])) best = at;
+        }
+        want[out] = input[best];
+        want_grad[best] += grad[out];
+      });
+      ThreadedParallel parallel(1);
+      std::vector<float> got = Filled<float>(OutputSize(p), kUntouched),
+                         got_grad = Filled<float>(InputSize(p), kUntouched);
+      MaxPool(p, input.data(), got.data(), parallel);
+      MaxPoolGrad(p, input.data(), grad.data(), got_grad.data(), parallel);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t at = 0; at < got.size(); ++at) {
+        ASSERT_TRUE(got[at] == want[at] || (std::isnan(got[at]) && std::isnan(want[at]))) << at;
+      }
+      ASSERT_EQ(got_grad, want_grad);
+    }
+  });
+}
+
 TEST(Pool, MinusInfinityIsAMaximumLikeAnyOther) {
   const PoolParams p{
       .batch = 1, .in_h = 1, .in_w = 2, .channels = 1, .out_h = 1, .out_w = 1, .window_h = 1, .window_w = 2};

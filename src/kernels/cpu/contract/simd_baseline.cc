@@ -16,8 +16,9 @@ namespace {
 #include "kernels/cpu/contract/simd_gemm.inc.h"
 #include "kernels/cpu/contract/simd_pool.inc.h"
 #include "kernels/cpu/contract/simd_winograd.inc.h"
-// Uses the channels of the pools.
+// Use the channels of the pools.
 #include "kernels/cpu/contract/simd_norm.inc.h"
+#include "kernels/cpu/contract/simd_pool_grad.inc.h"
 // The table gathers them.
 #include "kernels/cpu/contract/simd_fill.inc.h"
 

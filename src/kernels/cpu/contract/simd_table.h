@@ -183,7 +183,7 @@ struct SimdKernels {
   void (*affine_columns)(const AffineBlock<T>& block);
 
   void (*max_pool)(PoolBlock block, const T* input, T* output);
-  // Adds into in_grad, which the caller has cleared.
+  // Writes all pixels of in_grad for the channels of the block, whose rows are all.
   void (*max_pool_grad)(PoolBlock block, const T* input, const T* out_grad, T* in_grad);
   void (*avg_pool)(PoolBlock block, const T* input, T* output);
   // Writes rows of in_grad: the block's rows are of the input.

@@ -74,6 +74,44 @@ MR_INLINE void StorePart(T* p, Vec<T> v, int n) {
 #endif
 }
 
+// x where it is larger than `best` or NaN, `best` elsewhere; so NaN stays. Max instructions give their second
+// operand where either is NaN.
+MR_INLINE Vec<float> LargerOrNan(Vec<float> best, Vec<float> x) {
+#if MR_SIMD_BYTES == 64
+  const __mmask16 is_number = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_ORD_Q);
+  return (Vec<float>)_mm512_mask_max_ps((__m512)x, is_number, (__m512)x, (__m512)best);
+#elif MR_SIMD_BYTES == 32
+  const auto larger = (Vec<float>)_mm256_max_ps((__m256)x, (__m256)best);
+  return x != x ? x : larger;
+#else
+  const auto larger = (Vec<float>)_mm_max_ps((__m128)x, (__m128)best);
+  return x != x ? x : larger;
+#endif
+}
+MR_INLINE Vec<double> LargerOrNan(Vec<double> best, Vec<double> x) {
+#if MR_SIMD_BYTES == 64
+  const __mmask8 is_number = _mm512_cmp_pd_mask((__m512d)x, (__m512d)x, _CMP_ORD_Q);
+  return (Vec<double>)_mm512_mask_max_pd((__m512d)x, is_number, (__m512d)x, (__m512d)best);
+#else
+  return ((x > best) | (x != x)) ? x : best;
+#endif
+}
+
+template <typename T>
+MR_INLINE bool HasNan(Vec<T> v) {
+#if MR_SIMD_BYTES == 64
+  if constexpr (sizeof(T) == 4) {
+    return _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q) != 0;
+  } else {
+    return _mm512_cmp_pd_mask((__m512d)v, (__m512d)v, _CMP_UNORD_Q) != 0;
+  }
+#elif MR_SIMD_BYTES == 32
+  return _mm256_movemask_ps((__m256)(v != v)) != 0;
+#else
+  return _mm_movemask_ps((__m128)(v != v)) != 0;
+#endif
+}
+
 template <typename T>
 MR_INLINE Vec<T> Rectified(Vec<T> v, Rectify rectify) {
   if (rectify == Rectify::kNone) return v;
