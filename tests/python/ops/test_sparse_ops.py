@@ -187,6 +187,153 @@ def test_sets(need: Any) -> None:
         tf.sets.size(a)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64, np.str_])
+@pytest.mark.parametrize("width", [1, 17, 64, 65, 300])
+def test_sets_of_every_type_and_width_are_those_of_python(need: Any, dtype: Any, width: int) -> None:
+    need("DenseToDenseSetOperation")
+    signed = dtype in (np.int8, np.int16, np.int32, np.int64)
+    rng = np.random.RandomState(width)
+    a, b = (rng.randint(-100 if signed else 0, 100, (5, n)).astype(dtype) for n in (width, 2 * width))
+    operations = {"union": set.union, "intersection": set.intersection, "difference": set.difference}
+    for name, combine in operations.items():
+        found = run(getattr(tf.sets, name)(a, b))
+        for row in range(len(a)):
+            expected = sorted(combine(set(a[row].tolist()), set(b[row].tolist())))
+            values = found.values[found.indices[:, 0] == row].tolist()
+            assert [v.decode() if isinstance(v, bytes) else v for v in values] == expected
+            assert found.indices[found.indices[:, 0] == row][:, 1].tolist() == list(range(len(expected)))
+
+
+def test_sets_of_rows_in_any_order_are_those_of_python(need: Any) -> None:
+    need("SparseToSparseSetOperation")
+    rng = np.random.RandomState(3)
+    shape = np.array([3, 4, 50], np.int64)
+    places = [rng.permutation(600)[:count] for count in (200, 90)]
+    indices = [np.stack(np.unravel_index(at, shape), 1).astype(np.int64) for at in places]
+    values = [rng.randint(0, 20, len(at)) for at in places]
+    found = run(
+        tf.raw_ops.SparseToSparseSetOperation(
+            set1_indices=indices[0],
+            set1_values=values[0],
+            set1_shape=shape,
+            set2_indices=indices[1],
+            set2_values=values[1],
+            set2_shape=shape,
+            set_operation="a-b",
+            validate_indices=False,
+        )
+    )
+    expected = []
+    for row in np.ndindex(3, 4):
+        sets = [set(v[(at[:, :2] == row).all(1)].tolist()) for at, v in zip(indices, values)]
+        expected += [(*row, i, v) for i, v in enumerate(sorted(sets[0] - sets[1]))]
+    assert np.column_stack([found[0], found[1]]).tolist() == [list(e) for e in expected]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("dtype", [np.bool_, np.int16, np.float32, np.complex128])
+def test_joined_sparse_tensors_are_joined_dense_ones(need: Any, axis: int, ordered: bool, dtype: Any) -> None:
+    need("SparseConcat")
+    rng = np.random.RandomState(5)
+    shapes = [[4, 5, 6], [4, 5, 6], [4, 5, 6]]
+    for shape, size in zip(shapes, (3, 1, 7)):
+        shape[axis] = size
+    dense = [(rng.uniform(size=shape) < 0.4) * rng.randint(1, 9, shape) for shape in shapes]
+    dense = [part.astype(dtype) for part in dense]
+    parts = []
+    for part in dense:
+        indices = np.argwhere(part)
+        if not ordered:
+            indices = rng.permutation(indices)
+        parts.append(tf.SparseTensor(indices.astype(np.int64), part[tuple(indices.T)], part.shape))
+    found = run(
+        tf.raw_ops.SparseConcat(
+            indices=[p.indices for p in parts],
+            values=[p.values for p in parts],
+            shapes=[p.dense_shape for p in parts],
+            concat_dim=axis,
+        )
+    )
+    joined = np.concatenate(dense, axis)
+    assert found[0].tolist() == np.argwhere(joined).tolist()
+    assert found[1].tolist() == joined[joined != 0].tolist()
+    assert found[2].tolist() == list(joined.shape)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_sparse_softmax_is_that_of_what_is_there(need: Any, ordered: bool) -> None:
+    need("SparseSoftmax")
+    rng = np.random.RandomState(6)
+    at = rng.permutation(20 * 30)[:250]
+    indices = np.stack([at // 30, at % 30], 1)
+    if ordered:
+        indices = indices[np.lexsort(indices.T[::-1])]
+    values = rng.normal(size=len(indices))
+    found = run(tf.raw_ops.SparseSoftmax(sp_indices=indices, sp_values=values, sp_shape=[20, 30]))
+    exponentials = np.exp(values)
+    sums = np.bincount(indices[:, 0], exponentials, 20)
+    np.testing.assert_allclose(found, exponentials / sums[indices[:, 0]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 20, 700])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_rows_of_ragged_tensors_are_gathered_and_padded(need: Any, width: int, index: Any) -> None:
+    need("RaggedGather", "RaggedTensorToTensor")
+    rng = np.random.RandomState(7)
+    lengths = rng.randint(0, width + 1, 30)
+    splits = np.concatenate([[0], np.cumsum(lengths)]).astype(index)
+    values = rng.normal(size=splits[-1]).astype(np.float32)
+    rows = rng.randint(0, 30, 50)
+    found = run(
+        tf.raw_ops.RaggedGather(
+            params_nested_splits=[splits], params_dense_values=values, indices=rows, OUTPUT_RAGGED_RANK=1
+        )
+    )
+    lists = [values[splits[r] : splits[r + 1]].tolist() for r in range(30)]
+    assert np.diff(found[0][0]).tolist() == [len(lists[r]) for r in rows]
+    assert found[1].tolist() == [v for r in rows for v in lists[r]]
+    for size in (-1, width // 2 + 1, width + 5):
+        dense = run(
+            tf.raw_ops.RaggedTensorToTensor(
+                shape=[28, size],
+                values=values,
+                default_value=np.float32(-1),
+                row_partition_tensors=[splits],
+                row_partition_types=["ROW_SPLITS"],
+            )
+        )
+        expected = np.full([28, size if size >= 0 else max(lengths)], -1, np.float32)
+        for r in range(28):
+            part = lists[r][: expected.shape[1]]
+            expected[r, : len(part)] = part
+        assert dense.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("classes", [1, 5, 16, 33])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_greedy_decoder_takes_the_first_of_the_best(need: Any, classes: int, dtype: Any) -> None:
+    need("CTCGreedyDecoder")
+    scores = np.random.RandomState(8).randint(0, 4, (40, 3, classes)).astype(dtype)
+    lengths = np.array([40, 0, 7], np.int32)
+    for merge in (False, True):
+        found = run(
+            tf.raw_ops.CTCGreedyDecoder(inputs=scores, sequence_length=lengths, merge_repeated=merge)
+        )
+        expected = []
+        for b, length in enumerate(lengths):
+            best = scores[:length, b].argmax(1).tolist()
+            kept = [
+                c
+                for t, c in enumerate(best)
+                if c != classes - 1 and not (merge and t > 0 and best[t - 1] == c)
+            ]
+            expected += [[b, i, c] for i, c in enumerate(kept)]
+        assert np.column_stack([found[0], found[1]]).tolist() == expected
+        sums = [-scores[:length, b].max(1).sum() for b, length in enumerate(lengths)]
+        np.testing.assert_allclose(found[3][:, 0], sums)
+
+
 def test_reductions_of_absent_dimensions_fail_in_the_step() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         for axis in (2, -3):

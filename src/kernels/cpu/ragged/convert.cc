@@ -139,7 +139,8 @@ class ToTensorKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     if (shape.num_elements() == 0) return Status();
     FillDefault(context, values.shape(), out);
-    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> places, Places(context, dims, rows));
+    if (depth_ > 0 && is_splits(depth_ - 1)) return PutRows(context, dims, rows, out);
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> places, Places(context, dims, rows, depth_));
     if (static_cast<int64_t>(places.size()) != values.dim(0)) {
       return errors::InvalidArgument("The row partitions are of ", places.size(), " values, but there are ",
                                      values.dim(0));
@@ -191,11 +192,10 @@ class ToTensorKernel final : public OpKernel {
         return errors::InvalidArgument("row_partition_tensors must be vectors, got shape ", t.shape());
       const bool splits = is_splits(d);
       if (splits && t.num_elements() == 0) return errors::InvalidArgument("row_splits must not be empty");
-      if (splits && IntValue(t, 0) != 0) return errors::InvalidArgument("row_splits must begin with 0");
-      for (int64_t i = 0; i < t.num_elements(); ++i) {
-        if (IntValue(t, i) < (i == 0 ? 0 : IntValue(t, i - 1)))
-          return errors::InvalidArgument("row_partition_tensors must ascend from 0");
-      }
+      const ragged::Numbers numbers(t);
+      if (splits && numbers[0] != 0) return errors::InvalidArgument("row_splits must begin with 0");
+      if (!numbers.IsAscending() || (numbers.size() > 0 && numbers[0] < 0))
+        return errors::InvalidArgument("row_partition_tensors must ascend from 0");
     }
     return Status();
   }
@@ -214,13 +214,14 @@ class ToTensorKernel final : public OpKernel {
 
   // The longest row of a depth.
   int64_t Longest(const KernelContext& context, int d) const {
-    const Tensor& t = partition(context, d);
+    const ragged::Numbers t(partition(context, d));
+    const bool splits = is_splits(d);
     int64_t longest = 0, run = 0;
-    for (int64_t i = 0; i < t.num_elements(); ++i) {
-      if (is_splits(d)) {
-        run = i == 0 ? 0 : IntValue(t, i) - IntValue(t, i - 1);
+    for (int64_t i = 0; i < t.size(); ++i) {
+      if (splits) {
+        run = i == 0 ? 0 : t[i] - t[i - 1];
       } else {
-        run = i > 0 && IntValue(t, i) == IntValue(t, i - 1) ? run + 1 : 1;
+        run = i > 0 && t[i] == t[i - 1] ? run + 1 : 1;
       }
       longest = std::max(longest, run);
     }
@@ -259,22 +260,60 @@ class ToTensorKernel final : public OpKernel {
     return dims;
   }
 
-  // The row of the output for each value; -1 for those that it has no place for.
-  StatusOr<std::vector<int64_t>> Places(const KernelContext& context, const Dims& dims, int64_t rows) const {
-    std::vector<int64_t> above, here;
-    for (int d = 0; d < depth_; ++d) {
-      const Tensor& t = partition(context, d);
-      const int64_t parents = d == 0 ? rows : static_cast<int64_t>(above.size());
-      const int64_t n = is_splits(d) ? IntValue(t, t.num_elements() - 1) : t.num_elements();
-      if (n > (d + 1 == depth_ ? context.input(1).dim(0) : kMostRows))
-        return errors::InvalidArgument("A row partition is of ", n, " values, which are not there");
-      const bool fits = is_splits(d) ? t.num_elements() - 1 == parents
-                        : n == 0     ? true
-                                     : IntValue(t, n - 1) < parents;
-      if (!fits) {
-        return errors::InvalidArgument("Row partition ", d, " does not go with the ", parents,
-                                       " rows around it");
+  // Checks a partition, of which `t` are the numbers, of so many rows.
+  Status CheckRows(const KernelContext& context, int d, const ragged::Numbers& t, int64_t parents) const {
+    const int64_t n = is_splits(d) ? t[t.size() - 1] : t.size();
+    if (n > (d + 1 == depth_ ? context.input(1).dim(0) : kMostRows))
+      return errors::InvalidArgument("A row partition is of ", n, " values, which are not there");
+    const bool fits = is_splits(d) ? t.size() - 1 == parents : n == 0 || t[n - 1] < parents;
+    if (fits) return Status();
+    return errors::InvalidArgument("Row partition ", d, " does not go with the ", parents, " rows around it");
+  }
+
+  // Copies the rows of the last partition, which are side by side in both.
+  Status PutRows(const KernelContext& context, const Dims& dims, int64_t rows, Tensor* out) const {
+    const Tensor& values = context.input(1);
+    const int last = depth_ - 1;
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> above, Places(context, dims, rows, last));
+    const ragged::Numbers t(partition(context, last));
+    const int64_t parents = last == 0 ? rows : std::ssize(above);
+    MR_RETURN_IF_ERROR(CheckRows(context, last, t, parents));
+    if (t[parents] != values.dim(0)) {
+      return errors::InvalidArgument("The row partitions are of ", t[parents], " values, but there are ",
+                                     values.dim(0));
+    }
+    const DataType dtype = values.dtype();
+    const int64_t row = ProductOf(values.shape().dims(), 1, values.rank());
+    const int64_t room = dims[static_cast<uint32_t>(depth_)],
+                  taken = last == 0 ? std::min(rows, dims[0]) : parents;
+    const auto size = static_cast<int64_t>(ElementSize(dtype)) * row;
+    const bool owns = OwnsMemory(dtype);
+    const auto* const from = static_cast<const char*>(values.raw_data());
+    auto* const to = static_cast<char*>(out->raw_data());
+    cpu::SerialParallel serial;
+    for (int64_t r = 0; r < taken; ++r) {
+      const int64_t place = last == 0 ? r : above[static_cast<size_t>(r)];
+      if (place < 0) continue;
+      const int64_t n = std::min(t[r + 1] - t[r], room);
+      if (n * size <= ragged::kFewBytes && !owns) {
+        ragged::CopyFew(from + t[r] * size, to + place * room * size, n * size);
+      } else {
+        MoveElements(dtype, from + t[r] * size, to + place * room * size, n * row, serial);
       }
+    }
+    return Status();
+  }
+
+  // The row of the output for each value of the first `depth` partitions; -1 for those that it has no place
+  // for.
+  StatusOr<std::vector<int64_t>> Places(const KernelContext& context, const Dims& dims, int64_t rows,
+                                        int depth) const {
+    std::vector<int64_t> above, here;
+    for (int d = 0; d < depth; ++d) {
+      const ragged::Numbers t(partition(context, d));
+      const int64_t parents = d == 0 ? rows : static_cast<int64_t>(above.size());
+      MR_RETURN_IF_ERROR(CheckRows(context, d, t, parents));
+      const int64_t n = is_splits(d) ? t[t.size() - 1] : t.size();
       // The start of row r in the output, counted in rows of the next depth.
       const auto place = [&](int64_t r, int64_t k) {
         const int64_t parent = d > 0 ? above[static_cast<size_t>(r)] : r < dims[0] ? r : -1;
@@ -284,13 +323,13 @@ class ToTensorKernel final : public OpKernel {
       here.reserve(static_cast<size_t>(n));
       if (is_splits(d)) {
         for (int64_t r = 0; r < parents; ++r) {
-          const int64_t size = IntValue(t, r + 1) - IntValue(t, r);
+          const int64_t size = t[r + 1] - t[r];
           for (int64_t k = 0; k < size; ++k) here.push_back(place(r, k));
         }
       } else {
         for (int64_t i = 0, k = 0; i < n; ++i) {
-          k = i > 0 && IntValue(t, i) == IntValue(t, i - 1) ? k + 1 : 0;
-          here.push_back(place(IntValue(t, i), k));
+          k = i > 0 && t[i] == t[i - 1] ? k + 1 : 0;
+          here.push_back(place(t[i], k));
         }
       }
       above.swap(here);

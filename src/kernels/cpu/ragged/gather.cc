@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // RaggedGather: rows of a ragged tensor by index.
-#include <cstring>
+#include <limits>
 #include <vector>
 
 #include "kernels/cpu/move.h"
@@ -22,54 +22,59 @@ class RaggedGatherKernel final : public OpKernel {
                                      indices.shape());
     }
     if (values.rank() == 0) return errors::InvalidArgument("params.rank must be nonzero");
-    MR_RETURN_IF_ERROR(CheckSplits(context, values.dim(0)));
-    const int64_t limit = context.input(0).num_elements() - 1;
-    for (int64_t i = 0; i < indices.num_elements(); ++i) {
-      const int64_t index = IntValue(indices, i);
-      if (index < 0 || index >= limit) {
-        return errors::InvalidArgument("indices", IndexText(indices.shape(), i), " = ", index,
+    Splits splits;
+    MR_RETURN_IF_ERROR(ReadSplits(context, values.dim(0), &splits));
+    const int64_t limit = splits[0].size() - 1;
+    const ragged::Numbers rows(indices);
+    for (int64_t i = 0; i < rows.size(); ++i) {
+      if (rows[i] < 0 || rows[i] >= limit) {
+        return errors::InvalidArgument("indices", IndexText(indices.shape(), i), " = ", rows[i],
                                        " is not in [0, ", limit, ")");
       }
     }
-    MR_ASSIGN_OR_RETURN(const Totals totals, Count(context, indices));
+    MR_ASSIGN_OR_RETURN(const Totals totals, Count(splits, rows));
     MR_RETURN_IF_ERROR(PutSplitsOfIndices(context, indices.shape()));
-    MR_RETURN_IF_ERROR(PutSplitsOfParams(context, indices, totals));
-    return PutValues(context, indices, totals);
+    MR_RETURN_IF_ERROR(PutSplitsOfParams(context, splits, rows, totals));
+    return PutValues(context, splits, rows, totals);
   }
 
  private:
   using Totals = std::vector<int64_t>;  // at each depth: rows taken; at last, values
 
-  Status CheckSplits(const KernelContext& context, int64_t num_values) const {
+  using Splits = std::vector<ragged::Numbers>;  // of each depth
+
+  Status ReadSplits(const KernelContext& context, int64_t num_values, Splits* read) const {
     for (int d = 0; d < depth_; ++d) {
       const Tensor& splits = context.input(d);
       if (splits.rank() != 1)
         return errors::InvalidArgument("Ragged splits must be vectors, got shape ", splits.shape());
       if (splits.num_elements() == 0) return errors::InvalidArgument("Ragged splits may not be empty");
       const int64_t limit = d + 1 < depth_ ? context.input(d + 1).num_elements() - 1 : num_values;
-      for (int64_t i = 0; i < splits.num_elements(); ++i) {
-        const int64_t split = IntValue(splits, i);
+      const ragged::Numbers& numbers = read->emplace_back(splits);
+      const bool good = numbers.IsAscending() && numbers[0] >= 0 && numbers[numbers.size() - 1] <= limit;
+      for (int64_t i = 0; !good && i < numbers.size(); ++i) {
+        const int64_t split = numbers[i];
         if (split < 0) return errors::InvalidArgument("Ragged splits may not be negative");
         if (split > limit) return errors::InvalidArgument("Ragged splits must not point past values");
-        if (i > 0 && split < IntValue(splits, i - 1))
+        if (i > 0 && split < numbers[i - 1])
           return errors::InvalidArgument("Ragged splits must be sorted in ascending order");
       }
     }
     return Status();
   }
 
-  StatusOr<Totals> Count(const KernelContext& context, const Tensor& indices) const {
+  StatusOr<Totals> Count(const Splits& splits, const ragged::Numbers& rows) const {
     Totals totals(static_cast<size_t>(depth_ + 1));
-    for (int64_t i = 0; i < indices.num_elements(); ++i) {
-      int64_t begin = IntValue(indices, i), end = begin + 1;
+    for (int64_t i = 0; i < rows.size(); ++i) {
+      int64_t begin = rows[i], end = begin + 1;
       for (int d = 0; d <= depth_; ++d) {
         if (__builtin_add_overflow(totals[static_cast<size_t>(d)], end - begin,
                                    &totals[static_cast<size_t>(d)])) {
           return errors::InvalidArgument("The rows have more than 2^63 elements");
         }
         if (d == depth_) break;
-        begin = IntValue(context.input(d), begin);
-        end = IntValue(context.input(d), end);
+        begin = splits[static_cast<size_t>(d)][begin];
+        end = splits[static_cast<size_t>(d)][end];
       }
     }
     return totals;
@@ -89,32 +94,41 @@ class RaggedGatherKernel final : public OpKernel {
     return Status();
   }
 
-  Status PutSplitsOfParams(KernelContext& context, const Tensor& indices, const Totals& totals) const {
+  Status PutSplitsOfParams(KernelContext& context, const Splits& splits, const ragged::Numbers& rows,
+                           const Totals& totals) const {
     const int before = output_depth_ - depth_;  // -1 for a scalar index: its row is the whole output
-    std::vector<Tensor*> splits(static_cast<size_t>(depth_), nullptr);
-    std::vector<int64_t> next(splits.size()), end_of(splits.size());
     for (int d = before < 0 ? 1 : 0; d < depth_; ++d) {
-      const auto at = static_cast<size_t>(d);
-      MR_ASSIGN_OR_RETURN(splits[at], context.AllocateOutput(before + d, TensorShape({totals[at] + 1})));
-      ragged::PutIndex(splits[at], 0, 0);
+      const int64_t count = totals[static_cast<size_t>(d)];
+      MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(before + d, TensorShape({count + 1})));
+      MR_RETURN_IF_ERROR(out->dtype() == DataType::kInt64 ? PutSplits(splits, d, rows, out->data<int64_t>())
+                                                          : PutSplits(splits, d, rows, out->data<int32_t>()));
     }
-    for (int64_t i = 0; i < indices.num_elements(); ++i) {
-      int64_t begin = IntValue(indices, i), end = begin + 1;
-      for (int d = 0; d < depth_; ++d) {
-        const Tensor& from = context.input(d);
-        const auto at = static_cast<size_t>(d);
-        for (int64_t row = begin; splits[at] != nullptr && row < end; ++row) {
-          end_of[at] += IntValue(from, row + 1) - IntValue(from, row);
-          if (!ragged::PutIndex(splits[at], ++next[at], end_of[at])) return ragged::TooLong(end_of[at]);
-        }
-        begin = IntValue(from, begin);
-        end = IntValue(from, end);
+    return Status();
+  }
+
+  // Those of depth d.
+  template <typename T>
+  static Status PutSplits(const Splits& splits, int d, const ragged::Numbers& rows, T* to) {
+    const int64_t* const from = splits[static_cast<size_t>(d)].data();
+    int64_t total = 0;
+    *to++ = 0;
+    for (int64_t i = 0; i < rows.size(); ++i) {
+      int64_t begin = rows[i], end = begin + 1;
+      for (int above = 0; above < d; ++above) {
+        begin = splits[static_cast<size_t>(above)][begin];
+        end = splits[static_cast<size_t>(above)][end];
+      }
+      for (int64_t row = begin; row < end; ++row) {
+        total += from[row + 1] - from[row];
+        if (total > std::numeric_limits<T>::max()) return ragged::TooLong(total);
+        *to++ = static_cast<T>(total);
       }
     }
     return Status();
   }
 
-  Status PutValues(KernelContext& context, const Tensor& indices, const Totals& totals) const {
+  Status PutValues(KernelContext& context, const Splits& splits, const ragged::Numbers& rows,
+                   const Totals& totals) const {
     const Tensor& values = context.input(depth_);
     TensorShape shape = values.shape();
     Dims dims{totals.back()};
@@ -122,28 +136,28 @@ class RaggedGatherKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(shape, ShapeFromValues(dims));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(output_depth_, shape));
     const int64_t row = ProductOf(values.shape().dims(), 1, values.rank());
+    if (out->num_elements() == 0) return Status();
     ContextParallel parallel(context);
-    int64_t to = 0;
-    for (int64_t i = 0; out->num_elements() > 0 && i < indices.num_elements(); ++i) {
-      int64_t begin = IntValue(indices, i), end = begin + 1;
-      for (int d = 0; d < depth_; ++d) {
-        begin = IntValue(context.input(d), begin);
-        end = IntValue(context.input(d), end);
+    const bool owns = OwnsMemory(values.dtype());
+    const auto size = static_cast<int64_t>(ElementSize(values.dtype()));
+    const auto* const source = static_cast<const char*>(values.raw_data());
+    auto* target = static_cast<char*>(out->raw_data());
+    for (int64_t i = 0; i < rows.size(); ++i) {
+      int64_t begin = rows[i], end = begin + 1;
+      for (const ragged::Numbers& at : splits) {
+        begin = at[begin];
+        end = at[end];
       }
       const int64_t n = (end - begin) * row;
-      const void* const source = ElementAt(values.raw_data(), values.dtype(), begin * row);
-      void* const target = ElementAt(out->raw_data(), values.dtype(), to);
-      if (n < kFew && !OwnsMemory(values.dtype())) {
-        std::memcpy(target, source, static_cast<size_t>(n) * ElementSize(values.dtype()));
+      if (n * size <= ragged::kFewBytes && !owns) {
+        ragged::CopyFew(source + begin * row * size, target, n * size);
       } else {
-        MoveElements(values.dtype(), source, target, n, parallel);
+        MoveElements(values.dtype(), source + begin * row * size, target, n, parallel);
       }
-      to += n;
+      target += n * size;
     }
     return Status();
   }
-
-  static constexpr int64_t kFew = 256;  // elements that are moved faster than a move is prepared
 
   const int depth_, output_depth_;
 };

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "kernels/cpu/kernel_util.h"
 
@@ -18,6 +20,59 @@ inline bool PutIndex(Tensor* t, int64_t i, int64_t value) {
   if (value > std::numeric_limits<int32_t>::max()) return false;
   t->data<int32_t>()[i] = static_cast<int32_t>(value);
   return true;
+}
+
+// The values of an int32 or int64 tensor, which are copied where they are not int64. Borrows otherwise.
+class Numbers {
+ public:
+  explicit Numbers(const Tensor& t) : size_(t.num_elements()) {
+    if (t.dtype() == DataType::kInt64) {
+      data_ = t.data<int64_t>();
+      return;
+    }
+    const auto values = t.flat<int32_t>();
+    copy_.assign(values.begin(), values.end());
+    data_ = copy_.data();
+  }
+  Numbers(Numbers&&) = default;
+
+  int64_t size() const { return size_; }
+  const int64_t* data() const { return data_; }
+  int64_t operator[](int64_t i) const { return data_[i]; }
+
+  // Whether no number is less than the one before.
+  bool IsAscending() const {
+    bool ascending = true;
+    for (int64_t i = 1; i < size_; ++i) ascending = ascending & (data_[i - 1] <= data_[i]);
+    return ascending;
+  }
+
+ private:
+  int64_t size_;
+  std::vector<int64_t> copy_;
+  const int64_t* data_;
+};
+
+// So many bytes are copied faster than a move of elements is prepared.
+inline constexpr int64_t kFewBytes = 1024;
+// Copies few bytes; those of a vector or two without a call.
+inline void CopyFew(const char* from, char* to, int64_t bytes) {
+  constexpr int64_t kPart = 16;
+  if (bytes >= kPart && bytes <= 4 * kPart) {
+    // From both ends: the parts overlap.
+    char first[kPart], second[kPart], third[kPart], last[kPart];
+    const int64_t inner = bytes > 2 * kPart ? kPart : 0;
+    std::memcpy(first, from, kPart);
+    std::memcpy(second, from + inner, kPart);
+    std::memcpy(third, from + bytes - kPart - inner, kPart);
+    std::memcpy(last, from + bytes - kPart, kPart);
+    std::memcpy(to, first, kPart);
+    std::memcpy(to + inner, second, kPart);
+    std::memcpy(to + bytes - kPart - inner, third, kPart);
+    std::memcpy(to + bytes - kPart, last, kPart);
+    return;
+  }
+  std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
 inline Status TooLong(int64_t value) {

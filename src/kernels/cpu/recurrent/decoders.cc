@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/recurrent/ctc.h"
 
 namespace millrace {
@@ -52,26 +54,67 @@ class GreedyDecoderKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const Scores s, ReadScores(context.input(0), context.input(1)));
     MR_ASSIGN_OR_RETURN(Tensor * score, context.AllocateOutput(3, {s.batch, 1}));
     std::vector<Sequence> sequences(static_cast<size_t>(s.batch));
-    context.ParallelFor(s.batch, s.Cost(1), [&](int64_t begin, int64_t end) {
-      std::vector<double> row;
-      for (int64_t b = begin; b < end; ++b) {
-        double sum = 0;
-        int64_t last = -1;
-        for (int64_t t = 0; t < s.steps[static_cast<size_t>(b)]; ++t) {
-          s.Row(t, b, &row);
-          const int64_t best = std::max_element(row.begin(), row.end()) - row.begin();
-          sum -= row[static_cast<size_t>(best)];
-          if (best != s.blank() && !(merge_ && best == last))
-            sequences[static_cast<size_t>(b)].push_back(best);
-          last = best;
+    const auto decode = [&]<typename T>(const T* scores) {
+      context.ParallelFor(s.batch, s.Cost(0.3), [&](int64_t begin, int64_t end) {
+        std::vector<int64_t> best(static_cast<size_t>(s.time));
+        for (int64_t b = begin; b < end; ++b) {
+          const int64_t steps = s.steps[static_cast<size_t>(b)];
+          FindBest(scores + b * s.classes, steps, s.batch * s.classes, s.classes, best.data());
+          Sequence& sequence = sequences[static_cast<size_t>(b)];
+          sequence.resize(static_cast<size_t>(steps));
+          double sum = 0;
+          int64_t last = -1;
+          size_t count = 0;
+          for (int64_t t = 0; t < steps; ++t) {
+            const int64_t found = best[static_cast<size_t>(t)];
+            sum -= static_cast<double>(scores[(t * s.batch + b) * s.classes + found]);
+            sequence[count] = found;
+            count += found != s.blank() && !(merge_ && found == last) ? 1 : 0;
+            last = found;
+          }
+          sequence.resize(count);
+          StoreNumber(sum, b, score);
         }
-        StoreNumber(sum, b, score);
-      }
-    });
+      });
+    };
+    if (s.tensor->dtype() == DataType::kDouble) {
+      decode(s.tensor->data<double>());
+    } else {
+      decode(s.tensor->data<float>());
+    }
     return StoreSequences(context, sequences, 0, 1, 2);
   }
 
  private:
+  // The first of the largest scores of each step; the first one of all where that is no number.
+  template <typename T>
+  static void FindBest(const T* scores, int64_t steps, int64_t stride, int64_t classes, int64_t* best) {
+    RunLoop([=]() MR_INLINE_LAMBDA {
+      constexpr int kLanes = 16;
+      for (int64_t t = 0; t < steps; ++t) {
+        const T* const row = scores + t * stride;
+        T most[kLanes];
+        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { most[l] = row[0]; });
+        int64_t c = 0;
+        for (; c + kLanes <= classes; c += kLanes)
+          ForLanes<kLanes>([&](int l)
+                               MR_INLINE_LAMBDA { most[l] = most[l] < row[c + l] ? row[c + l] : most[l]; });
+        T largest = row[0];
+        for (; c < classes; ++c) largest = largest < row[c] ? row[c] : largest;
+        for (int half = kLanes / 2; half > 0; half /= 2) {
+          for (int l = 0; l < half; ++l) most[l] = most[l] < most[l + half] ? most[l + half] : most[l];
+        }
+        largest = largest < most[0] ? most[0] : largest;
+        int64_t at = classes;
+        for (c = 0; c < classes && at == classes; c += kLanes) {
+          const int64_t end = classes - c < kLanes ? classes - c : kLanes;
+          for (int64_t l = end; l-- > 0;) at = row[c + l] == largest ? c + l : at;
+        }
+        best[t] = at == classes ? 0 : at;
+      }
+    });
+  }
+
   const bool merge_;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/array/count_before.h"
+#include "kernels/cpu/move.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/sparse/util.h"
 
@@ -51,6 +52,71 @@ int64_t FindInside(const SparseParts& sparse, const int64_t* begin, const int64_
   return found;
 }
 
+// Elements of one part, side by side there and in the result.
+struct Run {
+  size_t part;
+  int64_t begin, count;
+};
+
+// Whether the indices of a part are in ascending order, and within it along the axis.
+template <int kRank>
+bool IsInOrder(const SparseParts& part, int axis) {
+  const int rank = kRank > 0 ? kRank : part.rank();
+  const int64_t* index = part.indices->data<int64_t>();
+  const auto size = static_cast<uint64_t>(part.shape[static_cast<size_t>(axis)]);
+  bool good = true;
+  for (int64_t i = 0; i < part.size() && good; ++i, index += rank) {
+    good = static_cast<uint64_t>(index[axis]) < size;
+    for (int d = 0; i > 0 && d < rank && index[d] <= index[d - rank]; ++d) {
+      if (index[d] == index[d - rank]) continue;
+      good = false;
+      break;
+    }
+  }
+  return good;
+}
+
+// The runs that make the result, if each part is in order: elements with equal indices before the axis are
+// those of the first part, then those of the second, and so on.
+bool FindRuns(const std::vector<SparseParts>& parts, int axis, std::vector<Run>* runs) {
+  for (const SparseParts& part : parts) {
+    if (!(part.rank() == 2 ? IsInOrder<2>(part, axis) : IsInOrder<0>(part, axis))) return false;
+  }
+  std::vector<int64_t> next(parts.size(), 0);
+  for (;;) {
+    const int64_t* least = nullptr;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      if (next[p] == parts[p].size()) continue;
+      const int64_t* const index = parts[p].index(next[p]);
+      if (least == nullptr || std::lexicographical_compare(index, index + axis, least, least + axis))
+        least = index;
+    }
+    if (least == nullptr) return true;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      const int64_t begin = next[p], size = parts[p].size(), rank = parts[p].rank();
+      int64_t end = begin;
+      for (const int64_t* index = parts[p].index(begin); end < size; ++end, index += rank) {
+        bool same = true;
+        for (int d = 0; d < axis; ++d) same = same & (index[d] == least[d]);
+        if (!same) break;
+      }
+      if (end > begin) runs->push_back({p, begin, end - begin});
+      next[p] = end;
+    }
+  }
+}
+
+// The values of all runs, whose elements are of the type of a word that owns no memory.
+template <typename Word>
+void CopyRuns(const std::vector<SparseParts>& parts, const std::vector<Run>& runs, void* out) {
+  auto* to = static_cast<Word*>(out);
+  for (const Run& run : runs) {
+    const auto* const from = static_cast<const Word*>(parts[run.part].values->raw_data()) + run.begin;
+    for (int64_t i = 0; i < run.count; ++i) to[i] = from[i];
+    to += run.count;
+  }
+}
+
 // The result is in lexicographic order.
 class SparseConcatKernel final : public OpKernel {
  public:
@@ -72,6 +138,12 @@ class SparseConcatKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const Dims shape, JoinedShape(parts, static_cast<int>(axis)));
     int64_t total = 0;
     for (const SparseParts& part : parts) total += part.size();
+    MR_ASSIGN_OR_RETURN(Tensor* const out_shape, context.AllocateOutput(2, TensorShape({rank})));
+    std::copy(shape.begin(), shape.end(), out_shape->data<int64_t>());
+    const DataType dtype = parts[0].values->dtype();
+    if (std::vector<Run> runs; !OwnsMemory(dtype) && FindRuns(parts, static_cast<int>(axis), &runs)) {
+      return PutRuns(context, parts, runs, total, static_cast<int>(axis));
+    }
     MR_ASSIGN_OR_RETURN(Tensor all, context.AllocateTemp(DataType::kInt64, TensorShape({total, rank})));
     int64_t at = 0, offset = 0;
     for (const SparseParts& part : parts) {
@@ -95,12 +167,45 @@ class SparseConcatKernel final : public OpKernel {
       PutRows(values->dtype(), part.values->raw_data(), own, 1, values->raw_data());
       begin += own.size();
     }
-    MR_ASSIGN_OR_RETURN(Tensor* const out_shape, context.AllocateOutput(2, TensorShape({rank})));
-    std::copy(shape.begin(), shape.end(), out_shape->data<int64_t>());
     return Status();
   }
 
  private:
+  static Status PutRuns(KernelContext& context, const std::vector<SparseParts>& parts,
+                        const std::vector<Run>& runs, int64_t total, int axis) {
+    const int rank = parts[0].rank();
+    MR_ASSIGN_OR_RETURN(Tensor* const indices, context.AllocateOutput(0, TensorShape({total, rank})));
+    MR_ASSIGN_OR_RETURN(Tensor* const values, context.AllocateOutput(1, TensorShape({total})));
+    std::vector<int64_t> offsets(parts.size(), 0);
+    for (size_t p = 1; p < parts.size(); ++p)
+      offsets[p] = offsets[p - 1] + parts[p - 1].shape[static_cast<size_t>(axis)];
+    int64_t* to = indices->data<int64_t>();
+    for (const Run& run : runs) {
+      const int64_t* const from = parts[run.part].index(run.begin);
+      const int64_t offset = offsets[run.part], n = run.count * rank;
+      for (int64_t i = 0; i < n; ++i) to[i] = from[i];
+      for (int64_t i = axis; i < n; i += rank) to[i] += offset;
+      to += n;
+    }
+    switch (ElementSize(values->dtype())) {
+      case 1:
+        CopyRuns<uint8_t>(parts, runs, values->raw_data());
+        break;
+      case 2:
+        CopyRuns<uint16_t>(parts, runs, values->raw_data());
+        break;
+      case 4:
+        CopyRuns<uint32_t>(parts, runs, values->raw_data());
+        break;
+      case 8:
+        CopyRuns<uint64_t>(parts, runs, values->raw_data());
+        break;
+      default:
+        CopyRuns<complex128>(parts, runs, values->raw_data());
+    }
+    return Status();
+  }
+
   static StatusOr<Dims> JoinedShape(const std::vector<SparseParts>& parts, int axis) {
     Dims shape;
     for (const int64_t size : parts[0].shape) shape.push_back(size);

@@ -165,30 +165,53 @@ class SparseSoftmaxKernel final : public OpKernel {
       return errors::InvalidArgument("Input should have rank >= 2, but received shape: ",
                                      IndexListText(sparse.shape));
     }
-    std::vector<int> kept;
-    for (int d = 0; d + 1 < sparse.rank(); ++d) kept.push_back(d);
-    const std::vector<int64_t> rows = GroupIndices(sparse, kept);
-    const auto width = static_cast<int64_t>(kept.size());
-    const std::vector<int64_t> order = SortedOrder(rows.data(), sparse.size(), static_cast<int>(width));
-    std::vector<int64_t> begins;
-    const int64_t* before = nullptr;
-    for (int64_t i = 0; i < sparse.size(); ++i) {
-      const int64_t* const row = rows.data() + order[static_cast<size_t>(i)] * width;
-      bool same = before != nullptr;
-      for (int64_t d = 0; same && d < width; ++d) same = row[d] == before[d];
-      if (!same) begins.push_back(i);
-      before = row;
-    }
-    begins.push_back(sparse.size());
+    std::vector<int64_t> order, begins;
+    const bool sorted = sparse.rank() == 2 && FindRows(sparse, &begins);
+    if (!sorted) SortRows(sparse, &order, &begins);
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, sparse.values->shape()));
     if (sparse.size() == 0) return Status();
-    const bool sorted = std::is_sorted(order.begin(), order.end());
     return sparse.values->dtype() == DataType::kFloat
                ? Run<float>(context, *sparse.values, order, sorted, begins, out)
                : Run<double>(context, *sparse.values, order, sorted, begins, out);
   }
 
  private:
+  // The begins of the rows of a matrix, and the number of its values. False if rows are not in order.
+  static bool FindRows(const SparseParts& sparse, std::vector<int64_t>* begins) {
+    const int64_t* const index = sparse.indices->data<int64_t>();
+    const int64_t n = sparse.size();
+    begins->resize(static_cast<size_t>(n) + 1);
+    int64_t* const to = begins->data();
+    size_t count = 0;
+    bool ascending = true;
+    for (int64_t i = 0; i < n; ++i) {
+      to[count] = i;
+      count += i == 0 || index[2 * i] != index[2 * i - 2] ? 1 : 0;
+      ascending = ascending & (i == 0 || index[2 * i] >= index[2 * i - 2]);
+    }
+    begins->resize(count);
+    begins->push_back(n);
+    return ascending;
+  }
+  // The same of any indices, in an order that puts rows together.
+  static void SortRows(const SparseParts& sparse, std::vector<int64_t>* order, std::vector<int64_t>* begins) {
+    std::vector<int> kept;
+    for (int d = 0; d + 1 < sparse.rank(); ++d) kept.push_back(d);
+    const std::vector<int64_t> rows = GroupIndices(sparse, kept);
+    const auto width = static_cast<int64_t>(kept.size());
+    *order = SortedOrder(rows.data(), sparse.size(), static_cast<int>(width));
+    begins->clear();
+    const int64_t* before = nullptr;
+    for (int64_t i = 0; i < sparse.size(); ++i) {
+      const int64_t* const row = rows.data() + (*order)[static_cast<size_t>(i)] * width;
+      bool same = before != nullptr;
+      for (int64_t d = 0; same && d < width; ++d) same = row[d] == before[d];
+      if (!same) begins->push_back(i);
+      before = row;
+    }
+    begins->push_back(sparse.size());
+  }
+
   // Over the values that are there in each row of the last dimension.
   template <typename T>
   static Status Run(KernelContext& context, const Tensor& in, const std::vector<int64_t>& order, bool sorted,

@@ -2,11 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sets: the values of each row of the last dimension, of dense and sparse tensors.
 #include <algorithm>
-#include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "kernels/cpu/loop.h"
+#include "kernels/cpu/rows.h"
 #include "kernels/cpu/sparse/index_text.h"
 #include "kernels/cpu/sparse/util.h"
 
@@ -25,15 +29,143 @@ std::optional<SetOp> ParseSetOp(std::string text) {
   return std::nullopt;
 }
 
-// Each distinct value of each row that has any, sorted; rows by index.
+// The distinct values of rows that have any, sorted; rows in ascending order.
 template <typename T>
-using Sets = std::map<std::vector<int64_t>, std::vector<T>>;
+struct Sets {
+  int64_t width = 0;                // numbers that make a row
+  std::vector<int64_t> rows;        // [count, width]
+  std::vector<int64_t> ends = {0};  // before each set and behind the last one, in `values`
+  std::vector<T> values;
+
+  int64_t count() const { return static_cast<int64_t>(ends.size()) - 1; }
+  const int64_t* row(int64_t i) const { return rows.data() + i * width; }
+  std::span<const T> set(int64_t i) const {
+    const auto at = static_cast<size_t>(i);
+    return {values.data() + ends[at], values.data() + ends[at + 1]};
+  }
+};
+
+// Sorts blocks of so many values by counting for each how many are less, for a register of them at a time.
+constexpr int64_t kBlock = 64;
+
+// The distinct ones of n <= kBlock values, sorted; as many as it returns.
+template <typename T>
+inline MR_INLINE_LAMBDA int64_t SortBlock(const T* values, int64_t n, T* to) {
+  // As wide as the values, so that comparisons are masks of the counts.
+  using Signed = std::make_signed_t<T>;
+  T x[kBlock], sorted[kBlock];
+  Signed less[kBlock];
+  bool used[kBlock] = {};
+  for (int64_t i = 0; i < n; ++i) x[i] = values[i];
+  for (int64_t i = n; i < kBlock; ++i) x[i] = 0;
+  constexpr int64_t kLanes = 64 / sizeof(T);
+  for (int64_t begin = 0; begin < n; begin += kLanes) {
+    Signed sum[kLanes] = {};
+    for (int64_t j = 0; j < n; ++j) {
+      const T other = x[j];
+      for (int64_t l = 0; l < kLanes; ++l) sum[l] += static_cast<Signed>(other < x[begin + l]);
+    }
+    for (int64_t l = 0; l < kLanes; ++l) less[begin + l] = sum[l];
+  }
+  // Equal values come to the same place, and leave places free behind it.
+  for (int64_t i = 0; i < n; ++i) {
+    sorted[less[i]] = x[i];
+    used[less[i]] = true;
+  }
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    to[count] = sorted[i];
+    count += used[i] ? 1 : 0;
+  }
+  return count;
+}
+
+// Of two sorted arrays without repetitions: what only the first has, what only the second has, what both
+// have, by the bits 1, 2 and 4 of `kinds`. Without branches on values, which would be mispredicted. `to` has
+// room for one more value than there are.
+template <typename T>
+inline MR_INLINE_LAMBDA int64_t Merge(int kinds, const T* a, int64_t n, const T* b, int64_t m, T* to) {
+  const int64_t first = kinds & 1, second = kinds >> 1 & 1, both = kinds >> 2 & 1;
+  int64_t count = 0, i = 0, j = 0;
+  while (i < n && j < m) {
+    const T x = a[i], y = b[j];
+    const bool a_first = x < y, b_first = y < x;
+    to[count] = b_first ? y : x;
+    count += a_first ? first : b_first ? second : both;
+    i += b_first ? 0 : 1;
+    j += a_first ? 0 : 1;
+  }
+  if (first != 0) {
+    for (; i < n; ++i) to[count++] = a[i];
+  }
+  if (second != 0) {
+    for (; j < m; ++j) to[count++] = b[j];
+  }
+  return count;
+}
+
+// Sorts rows of numbers and leaves out repeated ones; values[ends[r] … ends[r + 1]) are row r.
+template <typename T>
+void MakeSetsOfNumbers(Sets<T>* sets) {
+  std::vector<T> room(2 * (sets->values.size() + 1));
+  RunLoop([values = sets->values.data(), ends = sets->ends.data(), rows = sets->count(), room = room.data(),
+           half = static_cast<int64_t>(room.size()) / 2]() MR_INLINE_LAMBDA {
+    int64_t to = 0, begin = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t n = ends[r + 1] - begin;
+      const T* const row = values + begin;
+      begin = ends[r + 1];
+      int64_t count = 0;
+      if (n <= kBlock) {
+        count = SortBlock(row, n, values + to);
+      } else {
+        // Blocks, of which two are merged whenever they are made of as many.
+        T *const from = room, *const other = room + half;
+        int64_t starts[64], lengths[64], depth = 0;
+        for (int64_t block = 0; block * kBlock < n; ++block) {
+          const int64_t at = block * kBlock;
+          starts[depth] = at;
+          lengths[depth] = SortBlock(row + at, n - at < kBlock ? n - at : kBlock, from + at);
+          ++depth;
+          const bool last = at + kBlock >= n;
+          for (int64_t level = block + 1; depth > 1 && (last || level % 2 == 0); level /= 2) {
+            T* const left = from + starts[depth - 2];
+            const int64_t all =
+                Merge(7, left, lengths[depth - 2], from + starts[depth - 1], lengths[depth - 1], other);
+            for (int64_t i = 0; i < all; ++i) left[i] = other[i];
+            lengths[--depth - 1] = all;
+          }
+        }
+        count = lengths[0];
+        for (int64_t i = 0; i < count; ++i) values[to + i] = from[i];
+      }
+      ends[r] = to;
+      to += count;
+    }
+    ends[rows] = to;
+  });
+  sets->values.resize(static_cast<size_t>(sets->ends.back()));
+}
 
 template <typename T>
 void MakeSets(Sets<T>* sets) {
-  for (auto& [row, values] : *sets) {
-    std::sort(values.begin(), values.end());
-    values.erase(std::unique(values.begin(), values.end()), values.end());
+  if constexpr (std::is_integral_v<T>) {
+    MakeSetsOfNumbers(sets);
+  } else {
+    const auto begin = sets->values.begin();
+    auto to = begin;
+    int64_t first = 0;
+    for (size_t r = 0; r + 1 < sets->ends.size(); ++r) {
+      const int64_t next = sets->ends[r + 1];
+      std::sort(begin + first, begin + next);
+      const auto last = std::unique(begin + first, begin + next);
+      sets->ends[r] = to - begin;
+      const auto row = begin + first;
+      to = to == row ? last : std::move(row, last, to);
+      first = next;
+    }
+    sets->ends.back() = to - begin;
+    sets->values.resize(static_cast<size_t>(to - begin));
   }
 }
 
@@ -47,11 +179,17 @@ StatusOr<std::vector<int64_t>> GroupShape(std::span<const int64_t> shape) {
 template <typename T>
 Sets<T> SetsOfDense(const Tensor& tensor) {
   Sets<T> sets;
+  sets.width = tensor.rank() - 1;
   const int64_t width = tensor.dim(tensor.rank() - 1);
-  const T* next = tensor.data<T>();
-  std::vector<int64_t> row(static_cast<size_t>(tensor.rank() - 1), 0);
-  for (int64_t left = width == 0 ? 0 : tensor.num_elements() / width; left > 0; --left, next += width) {
-    sets.emplace_hint(sets.end(), row, std::vector<T>(next, next + width));
+  const int64_t count = width == 0 ? 0 : tensor.num_elements() / width;
+  const auto values = tensor.flat<T>();
+  sets.values.assign(values.begin(), values.end());
+  sets.rows.reserve(static_cast<size_t>(count * sets.width));
+  sets.ends.reserve(static_cast<size_t>(count) + 1);
+  std::vector<int64_t> row(static_cast<size_t>(sets.width), 0);
+  for (int64_t r = 1; r <= count; ++r) {
+    sets.rows.insert(sets.rows.end(), row.begin(), row.end());
+    sets.ends.push_back(r * width);
     for (size_t d = row.size(); d-- > 0;) {
       if (++row[d] < tensor.dim(static_cast<int>(d))) break;
       row[d] = 0;
@@ -61,17 +199,43 @@ Sets<T> SetsOfDense(const Tensor& tensor) {
   return sets;
 }
 
+// As of the characters of two words.
+int Compare(const int64_t* a, const int64_t* b, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
+  }
+  return 0;
+}
+
 template <typename T>
 Sets<T> SetsOfSparse(const SparseParts& sparse) {
   Sets<T> sets;
-  std::vector<T>* last = nullptr;
-  for (int64_t i = 0; i < sparse.size(); ++i) {
-    const int64_t *const index = sparse.index(i), *const end = index + sparse.rank() - 1;
-    // Most are in the row of the one before.
-    if (last == nullptr || !std::equal(index, end, sparse.index(i - 1)))
-      last = &sets[std::vector<int64_t>(index, end)];
-    last->push_back(sparse.values->data<T>()[i]);
+  sets.width = sparse.rank() - 1;
+  const int64_t n = sparse.size();
+  const T* const values = sparse.values->data<T>();
+  bool sorted = true;
+  for (int64_t i = 1; sorted && i < n; ++i) {
+    sorted = Compare(sparse.index(i - 1), sparse.index(i), sets.width) <= 0;
   }
+  std::vector<int64_t> order;
+  if (sorted) {
+    sets.values.assign(values, values + n);
+  } else {
+    std::vector<int64_t> rows;
+    for (int64_t i = 0; i < n; ++i) rows.insert(rows.end(), sparse.index(i), sparse.index(i) + sets.width);
+    order = SortedOrder(rows.data(), n, static_cast<int>(sets.width));
+    sets.values.resize(static_cast<size_t>(n));
+    TakeRows(sparse.values->dtype(), values, order, 1, sets.values.data());
+  }
+  const int64_t* before = nullptr;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t* const row = sparse.index(sorted ? i : order[static_cast<size_t>(i)]);
+    if (before != nullptr && Compare(before, row, sets.width) == 0) continue;
+    if (before != nullptr) sets.ends.push_back(i);
+    sets.rows.insert(sets.rows.end(), row, row + sets.width);
+    before = row;
+  }
+  if (before != nullptr) sets.ends.push_back(n);
   MakeSets(&sets);
   return sets;
 }
@@ -81,69 +245,74 @@ Status CheckOrdered(const SparseParts& sparse) {
   MR_RETURN_IF_ERROR(CheckInBounds(sparse));
   for (int64_t i = 1; i < sparse.size(); ++i) {
     const int64_t *const a = sparse.index(i - 1), *const b = sparse.index(i);
-    if (std::lexicographical_compare(a, a + sparse.rank(), b, b + sparse.rank())) continue;
+    const int order = Compare(a, b, sparse.rank());
+    if (order < 0) continue;
     return errors::InvalidArgument("indices[", i,
                                    "] = ", IndexListText({b, static_cast<size_t>(sparse.rank())}),
-                                   std::equal(a, a + sparse.rank(), b) ? " is repeated" : kOutOfOrder);
+                                   order == 0 ? " is repeated" : kOutOfOrder);
   }
   return Status();
 }
 
+// Sets of the same row at the same place; the sets of the result, without empty ones.
 template <typename T>
-std::vector<T> Combine(SetOp op, const std::vector<T>& a, const std::vector<T>& b) {
-  std::vector<T> out;
-  const auto to = std::back_inserter(out);
-  switch (op) {
-    case SetOp::kAMinusB:
-      std::set_difference(a.begin(), a.end(), b.begin(), b.end(), to);
-      break;
-    case SetOp::kBMinusA:
-      std::set_difference(b.begin(), b.end(), a.begin(), a.end(), to);
-      break;
-    case SetOp::kIntersection:
-      std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), to);
-      break;
-    case SetOp::kUnion:
-      std::set_union(a.begin(), a.end(), b.begin(), b.end(), to);
-      break;
+Sets<T> Combine(SetOp op, const Sets<T>& a, const Sets<T>& b) {
+  const int kinds = op == SetOp::kAMinusB        ? 1
+                    : op == SetOp::kBMinusA      ? 2
+                    : op == SetOp::kIntersection ? 4
+                                                 : 7;
+  // The rows that either has; -1 where one has nothing.
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  pairs.reserve(static_cast<size_t>(std::max(a.count(), b.count())));
+  for (int64_t i = 0, j = 0; i < a.count() || j < b.count();) {
+    const int order = i == a.count() ? 1 : j == b.count() ? -1 : Compare(a.row(i), b.row(j), a.width);
+    pairs.emplace_back(order <= 0 ? i : -1, order >= 0 ? j : -1);
+    i += order <= 0 ? 1 : 0;
+    j += order >= 0 ? 1 : 0;
   }
-  return out;
+  std::vector<int64_t> counts(pairs.size());
+  std::vector<T> values(a.values.size() + b.values.size() + 1);
+  T* to = values.data();
+  for (size_t p = 0; p < pairs.size(); ++p) {
+    const std::span<const T> x = pairs[p].first < 0 ? std::span<const T>() : a.set(pairs[p].first);
+    const std::span<const T> y = pairs[p].second < 0 ? std::span<const T>() : b.set(pairs[p].second);
+    counts[p] = Merge(kinds, x.data(), std::ssize(x), y.data(), std::ssize(y), to);
+    to += counts[p];
+  }
+  Sets<T> result;
+  result.width = a.width;
+  result.values.swap(values);
+  result.values.resize(static_cast<size_t>(to - result.values.data()));
+  for (size_t p = 0; p < pairs.size(); ++p) {
+    if (counts[p] == 0) continue;
+    const int64_t* const row = pairs[p].first >= 0 ? a.row(pairs[p].first) : b.row(pairs[p].second);
+    result.rows.insert(result.rows.end(), row, row + a.width);
+    result.ends.push_back(result.ends.back() + counts[p]);
+  }
+  return result;
 }
 
-// A sparse tensor with the combined sets, in the rows that have something.
+// A sparse tensor with the combined sets.
 template <typename T>
 Status PutSets(KernelContext& context, SetOp op, const Sets<T>& a, const Sets<T>& b,
                const std::vector<int64_t>& groups) {
-  Sets<T> combined;
-  const std::vector<T> none;
-  int64_t count = 0, largest = 0;
-  const auto add = [&](const std::vector<int64_t>& row, const std::vector<T>& x, const std::vector<T>& y) {
-    std::vector<T> values = Combine(op, x, y);
-    if (values.empty()) return;
-    count += static_cast<int64_t>(values.size());
-    largest = std::max(largest, static_cast<int64_t>(values.size()));
-    combined.emplace_hint(combined.end(), row, std::move(values));
-  };
-  for (const auto& [row, values] : a) {
-    const auto other = b.find(row);
-    add(row, values, other == b.end() ? none : other->second);
-  }
-  for (const auto& [row, values] : b) {
-    if (!a.contains(row)) add(row, none, values);
-  }
-  const auto rank = static_cast<int64_t>(groups.size()) + 1;
+  Sets<T> combined = Combine(op, a, b);
+  const int64_t rank = combined.width + 1, count = combined.ends.back();
   MR_ASSIGN_OR_RETURN(Tensor* const indices, context.AllocateOutput(0, TensorShape({count, rank})));
   MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(1, TensorShape({count})));
   MR_ASSIGN_OR_RETURN(Tensor* const shape, context.AllocateOutput(2, TensorShape({rank})));
   int64_t* index = indices->data<int64_t>();
-  T* value = out->data<T>();
-  for (const auto& [row, values] : combined) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      index = std::copy(row.begin(), row.end(), index);
-      *index++ = static_cast<int64_t>(i);
-      *value++ = values[i];
+  int64_t largest = 0;
+  for (int64_t i = 0; i < combined.count(); ++i) {
+    const int64_t* const row = combined.row(i);
+    const auto size = static_cast<int64_t>(combined.set(i).size());
+    for (int64_t k = 0; k < size; ++k) {
+      for (int64_t d = 0; d < combined.width; ++d) *index++ = row[d];
+      *index++ = k;
     }
+    largest = std::max(largest, size);
   }
+  std::move(combined.values.begin(), combined.values.end(), out->data<T>());
   std::copy(groups.begin(), groups.end(), shape->data<int64_t>());
   shape->data<int64_t>()[rank - 1] = largest;
   return Status();
@@ -231,10 +400,11 @@ class SetSizeKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, shape));
     std::fill_n(out->data<int32_t>(), out->num_elements(), 0);
     return VisitElement(context, sparse.values->dtype(), [&]<typename T>() {
-      for (const auto& [row, values] : SetsOfSparse<T>(sparse)) {
+      const Sets<T> sets = SetsOfSparse<T>(sparse);
+      for (int64_t i = 0; i < sets.count(); ++i) {
         int64_t place = 0;
-        for (size_t d = 0; d < row.size(); ++d) place = place * groups[d] + row[d];
-        out->data<int32_t>()[place] = static_cast<int32_t>(values.size());
+        for (size_t d = 0; d < groups.size(); ++d) place = place * groups[d] + sets.row(i)[d];
+        out->data<int32_t>()[place] = static_cast<int32_t>(sets.set(i).size());
       }
       return Status();
     });
