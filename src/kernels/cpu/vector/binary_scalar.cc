@@ -125,15 +125,23 @@ auto Apply(T a, T b, [[maybe_unused]] bool* ok) {
 }
 
 using RowFn = void (*)(const double* a, const double* b, double* out, int64_t n);
-// The function of rows of a special function, or null.
+// The function of rows of a special function, or nullptr. The type tells which: under UndefinedBehaviorSanitizer the
+// comparison of a function with null is no constant expression.
 template <BinaryOp kOp, typename T>
-constexpr RowFn RowOf() {
-  if constexpr (kOp == kIgamma) return IgammaRow;
-  if constexpr (kOp == kIgammac) return IgammacRow;
-  if constexpr (kOp == kIgammaGradA) return IgammaGradARow;
-  if constexpr (kOp == kZeta && sizeof(T) == sizeof(float)) return ZetaRow;
-  if constexpr (kOp == kPolygamma && sizeof(T) == sizeof(float)) return PolygammaRow;
-  return nullptr;
+constexpr auto RowOf() {
+  if constexpr (kOp == kIgamma) {
+    return IgammaRow;
+  } else if constexpr (kOp == kIgammac) {
+    return IgammacRow;
+  } else if constexpr (kOp == kIgammaGradA) {
+    return IgammaGradARow;
+  } else if constexpr (kOp == kZeta && sizeof(T) == sizeof(float)) {
+    return ZetaRow;
+  } else if constexpr (kOp == kPolygamma && sizeof(T) == sizeof(float)) {
+    return PolygammaRow;
+  } else {
+    return nullptr;
+  }
 }
 
 // By blocks as doubles; out may be one of the arguments.
@@ -175,8 +183,8 @@ bool Loop(const void* a, const void* b, void* out, int64_t n) {
   if (n == 0) return true;
   const T x0 = x[0], y0 = y[0];  // z may be one of them
   if constexpr (std::is_floating_point_v<T>) {
-    if constexpr (constexpr RowFn kRow = RowOf<kOp, T>(); kRow != nullptr) {
-      RunRows<T, kLeft, kRight>(kRow, x, y, z, n);
+    if constexpr (!std::is_null_pointer_v<decltype(RowOf<kOp, T>())>) {
+      RunRows<T, kLeft, kRight>(RowOf<kOp, T>(), x, y, z, n);
       return true;
     }
   }
