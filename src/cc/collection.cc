@@ -9,7 +9,7 @@ namespace {
 
 void Add(const Scope& scope, const std::string& name, std::string entry) {
   if (entry.empty()) {
-    scope.UpdateStatus(errors::InvalidArgument("what is to be added to collection '", name, "' is unset"));
+    scope.UpdateStatus(errors::InvalidArgument("the item to add to collection '", name, "' is unset"));
     return;
   }
   CollectionDef& collection = scope.state().collections[name];
@@ -17,7 +17,7 @@ void Add(const Scope& scope, const std::string& name, std::string entry) {
   if (auto* const nodes = std::get_if<NodeList>(&collection)) {
     nodes->value.push_back(std::move(entry));
   } else {
-    scope.UpdateStatus(errors::InvalidArgument("collection '", name, "' is no list of nodes"));
+    scope.UpdateStatus(errors::InvalidArgument("collection '", name, "' is not a list of nodes"));
   }
 }
 

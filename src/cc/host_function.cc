@@ -50,7 +50,7 @@ class HostFunctionKernel final : public OpKernel {
     for (int i = 0; i < context.num_inputs(); ++i) inputs.push_back(context.input(i));
     MR_ASSIGN_OR_RETURN(std::vector<Tensor> results, (*fn_)(inputs));
     if (results.size() != static_cast<size_t>(num_outputs())) {
-      return errors::InvalidArgument("A C++ function gives ", results.size(), " tensors, wanted ",
+      return errors::InvalidArgument("A C++ function returns ", results.size(), " tensors, wanted ",
                                      num_outputs());
     }
     for (int i = 0; i < num_outputs(); ++i) {

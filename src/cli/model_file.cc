@@ -244,7 +244,7 @@ StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path, const std::
     return errors::InvalidArgument(file, " ", other);
   const bool tried_text = !first_error.ok() && (HasTextName(file) || IsText(bytes));
   const std::string why = tried_text ? StrCat("; as text: ", first_error.message()) : "";
-  return errors::InvalidArgument(file, " is no GraphDef, MetaGraphDef or SavedModel with nodes in it", why);
+  return errors::InvalidArgument(file, " is not a GraphDef, MetaGraphDef or SavedModel with nodes", why);
 }
 
 }  // namespace millrace::cli

@@ -226,7 +226,8 @@ StatusOr<PipelineRun> ReadPipeline(Session& session, const PipelineChoice& choic
   MR_RETURN_IF_ERROR(session.Run(options, feeds, {choice.tensor}, {}, &fetched, nullptr));
   auto dataset = data::DatasetFromTensor(fetched[0]);
   if (!dataset.ok()) {
-    return errors::InvalidArgument(Quoted(choice.node, 200), " is no dataset: ", dataset.status().message());
+    return errors::InvalidArgument(Quoted(choice.node, 200),
+                                   " is not a dataset: ", dataset.status().message());
   }
   const auto monitor = std::make_shared<data::PipelineMonitor>();
   const auto run = std::make_shared<PipelineRun>();

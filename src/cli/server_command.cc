@@ -152,7 +152,7 @@ StatusOr<ExitCode> ShowStatus(const std::string& target, double timeout, const C
   Struct state;
   const auto parsed =
       google::protobuf::util::JsonStringToMessage(text, &state, google::protobuf::util::JsonParseOptions());
-  if (!parsed.ok()) return errors::Internal(full, " has given no JSON: ", parsed.ToString());
+  if (!parsed.ok()) return errors::Internal(full, " has not returned JSON: ", parsed.ToString());
   context.out << std::left << std::setw(34) << "task" << std::right << std::setw(10) << "up" << std::setw(10)
               << "sessions" << std::setw(10) << "worker's" << std::setw(8) << "graphs" << std::setw(7)
               << "steps" << std::setw(14) << "oldest step" << std::setw(14) << "bytes sent" << std::setw(14)

@@ -30,7 +30,7 @@ Status Iterator::GetTexts(Context& ctx, int64_t n, TextSink& sink, int64_t* got)
   MR_RETURN_IF_ERROR(GetRows(ctx, n, &rows, got));
   if (*got == 0) return Status();
   if (rows.size() != 1 || rows[0].dtype() != DataType::kString || rows[0].num_elements() != *got) {
-    return errors::InvalidArgument("Elements are not the one text each that they should be");
+    return errors::InvalidArgument("Elements are not single strings");
   }
   for (const std::string& text : rows[0].flat<std::string>()) sink.Add(text);
   return Status();

@@ -90,14 +90,14 @@ class CallServer::Connection : public CallSocket {
         return Work([self = ShareRef(this), call = it->second] { call->cancellation.StartCancel(); });
       }
       default:
-        return errors::InvalidArgument("A message of no known kind");
+        return errors::InvalidArgument("A message of an unknown kind");
     }
   }
 
   StatusOr<Work> OnRequest(const CallHeader& frame, MessageBytes bytes) MR_EXCLUDES(mu_) {
     const auto method = static_cast<Method>(frame.method);
     if (frame.method >= static_cast<uint32_t>(kNumMethods) || !IsAnswered(method))
-      return errors::InvalidArgument("A call of no known method");
+      return errors::InvalidArgument("A call of an unknown method");
     const RefPtr<Call> call = MakeRef<Call>();
     {
       MutexLock lock(mu_);

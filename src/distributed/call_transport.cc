@@ -152,7 +152,7 @@ class CallTransport::Connection : public CallSocket {
       asked_ = false;
       if (frame.kind == CallHeader::kPong) return Work();
       if (frame.kind != CallHeader::kResponse && frame.kind != CallHeader::kError)
-        return errors::InvalidArgument("a message of no known kind");
+        return errors::InvalidArgument("a message of an unknown kind");
       flight = Take(frame.call);
     }
     if (!flight) return Work();  // it was given up

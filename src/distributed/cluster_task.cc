@@ -121,7 +121,7 @@ StatusOr<std::string> Variable(const char* of_step, const char* of_job) {
     const char* const value = name == nullptr ? nullptr : std::getenv(name);
     if (value != nullptr && *value != '\0') return std::string(value);
   }
-  return errors::NotFound("The environment variable ", of_step, " is not set: this is no step of Slurm");
+  return errors::NotFound("The environment variable ", of_step, " is not set: this is not a step of Slurm");
 }
 
 }  // namespace

@@ -302,7 +302,7 @@ StatusOr<CollectivePeers::NumberedStep> TransportCollectivePeers::NextStep(std::
   MR_RETURN_IF_ERROR(status);
   MR_RETURN_IF_ERROR(Parse(Method::kGetStepSequence, bytes, &response));
   if (response.step_sequence_size() != 1 || response.step_sequence(0).graph_key() != graph_key)
-    return errors::Internal("GetStepSequence of ", leader, " does not tell the step that was asked for");
+    return errors::Internal("GetStepSequence of ", leader, " does not have the requested step");
   return NumberedStep{response.step_sequence(0).next_step_id(), response.step_sequence(0).for_task()};
 }
 

@@ -24,7 +24,7 @@ namespace {
 template <typename Response>
 StatusOr<MessageBytes> Answer(const Response& response) {
   if (response.ByteSizeLong() > INT32_MAX)
-    return errors::ResourceExhausted("What the step fetches is more than a message can hold");
+    return errors::ResourceExhausted("The fetches of the step are larger than a message can be");
   return MessageBytes::Of(response);
 }
 

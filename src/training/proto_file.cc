@@ -66,7 +66,7 @@ Status ParseBinaryProto(std::string_view bytes, pb::Message* message) {
     MR_RETURN_IF_ERROR(CheckBinaryMemory(&counted, bytes.size(), *message));
   }
   pb::io::ArrayInputStream array(bytes.data(), static_cast<int>(bytes.size()));
-  if (!ParseFrom(&array, message)) return errors::InvalidArgument("the bytes are no such message");
+  if (!ParseFrom(&array, message)) return errors::InvalidArgument("the bytes are not such a message");
   return Status::Ok();
 }
 

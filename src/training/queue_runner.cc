@@ -126,7 +126,7 @@ void AddQueueRunner(const Scope& scope, const QueueRunner& runner, const std::st
   if (auto* const bytes = std::get_if<BytesList>(&entries)) {
     bytes->value.push_back(runner.SerializeAsString());
   } else {
-    scope.UpdateStatus(errors::InvalidArgument("collection '", collection, "' is no list of messages"));
+    scope.UpdateStatus(errors::InvalidArgument("collection '", collection, "' is not a list of messages"));
   }
 }
 
@@ -137,7 +137,7 @@ StatusOr<std::vector<QueueRunner>> QueueRunners(const Scope& scope, const std::s
   if (found == collections.end()) return runners;
   const auto* const bytes = std::get_if<BytesList>(&found->second);
   if (bytes == nullptr) {
-    return errors::InvalidArgument("collection '", collection, "' is no list of messages");
+    return errors::InvalidArgument("collection '", collection, "' is not a list of messages");
   }
   for (const std::string& entry : bytes->value) {
     auto runner = QueueRunner::Parse(entry);

@@ -271,7 +271,7 @@ Status CheckInputs(const Scope& scope, const RnnCell& cell, const Output& inputs
   const PartialShape shape = scope.ShapeOf(inputs);
   if (shape.rank() != 3 || shape.dim(2) < 0) {
     return errors::InvalidArgument("dynamic_rnn: the inputs have the shape ", shape,
-                                   ", wanted [batch, time, n], n being known");
+                                   ", wanted [batch, time, n] with a known n");
   }
   MR_RETURN_IF_ERROR(CheckSizes("dynamic_rnn", cell));
   const size_t wanted = cell.state_sizes().size();

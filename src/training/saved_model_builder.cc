@@ -105,7 +105,8 @@ Status AddMainOp(const Scope& scope, const SavedModelBuilder::MetaGraphOptions& 
                                 std::pair(saved_model::kLegacyInitOpKey, options.legacy_init_op)}) {
     if (!op.IsSet()) continue;
     if (&op.node->graph() != &scope.graph()) {
-      return errors::InvalidArgument("main_op '", op.node->name(), "' is no operation of the scope's graph");
+      return errors::InvalidArgument("main_op '", op.node->name(),
+                                     "' is not an operation of the scope's graph");
     }
     if (Collections(scope).contains(key)) {
       return errors::InvalidArgument("Graph already contains one or more main ops under the collection ", key,

@@ -55,7 +55,7 @@ StatusOr<std::shared_ptr<Saver>> FindOrMakeSaver(const Scope& scope) {
   CollectionDef& collection = Collections(scope)[kSavers];
   if (std::holds_alternative<std::monostate>(collection)) collection = BytesList();
   auto* const bytes = std::get_if<BytesList>(&collection);
-  if (bytes == nullptr) return errors::InvalidArgument("collection 'savers' is no list of messages");
+  if (bytes == nullptr) return errors::InvalidArgument("collection 'savers' is not a list of messages");
   if (bytes->value.size() > 1) return Ambiguous(kSavers, "saver");
   tensorflow::SaverDef proto;
   if (!bytes->value.empty()) {

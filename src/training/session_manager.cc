@@ -44,7 +44,7 @@ StatusOr<std::optional<std::string>> NotReady(const ClientSession& session, cons
   MR_RETURN_IF_ERROR(status);
   if (values[0].num_elements() == 0) return std::optional<std::string>();
   if (values[0].dtype() != DataType::kString) {
-    return errors::InvalidArgument("'", Scope::NameOf(op), "' gives no names of variables");
+    return errors::InvalidArgument("'", Scope::NameOf(op), "' returns no names of variables");
   }
   std::string text = "Variables not initialized: ";
   for (const std::string& name : values[0].flat<std::string>()) {

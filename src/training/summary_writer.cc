@@ -227,7 +227,7 @@ Status SummaryWriter::AddTensor(const std::string& tag, const Tensor& tensor, in
   entry.set_tag(tag);
   if (!entry.mutable_metadata()->ParseFromArray(serialized_metadata.data(),
                                                 static_cast<int>(serialized_metadata.size()))) {
-    return errors::InvalidArgument("the metadata of '", tag, "' is no SummaryMetadata");
+    return errors::InvalidArgument("the metadata of '", tag, "' is not a SummaryMetadata");
   }
   TensorToProto(tensor, entry.mutable_tensor());
   return state_->Add(std::move(event));

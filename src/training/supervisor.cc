@@ -137,7 +137,7 @@ Status Supervisor::WriteSummaries(ClientSession& session) {
   MR_RETURN_IF_ERROR(session.Run(fetches, &values));
   const int64_t step = global_step_.IsSet() ? StepOf(values[1]) : 0;
   if (values[0].dtype() != DataType::kString || values[0].num_elements() != 1) {
-    return errors::InvalidArgument("the summary is no string scalar");
+    return errors::InvalidArgument("the summary is not a string scalar");
   }
   return writer_->AddSummary(values[0].flat<std::string>()[0], step);
 }
@@ -195,7 +195,7 @@ Status Supervisor::Stop(bool close_summary_writer, bool ignore_live_threads) {
 Status Supervisor::SummaryComputed(const Tensor& summary, std::optional<int64_t> step) {
   if (writer_ == nullptr) return errors::FailedPrecondition("Writing a summary requires a summary writer.");
   if (summary.dtype() != DataType::kString || summary.num_elements() != 1) {
-    return errors::InvalidArgument("the summary is no string scalar");
+    return errors::InvalidArgument("the summary is not a string scalar");
   }
   if (!step.has_value() && global_step_.IsSet() && session_ != nullptr) {
     MR_ASSIGN_OR_RETURN(step, ReadStep(*session_, global_step_));

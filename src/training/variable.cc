@@ -179,7 +179,7 @@ void AddToCollection(const Scope& scope, const std::string& name, const GraphVar
     return;
   }
   scope.UpdateStatus(
-      errors::InvalidArgument("what is to be added to collection '", name, "' is no variable of the graph"));
+      errors::InvalidArgument("the item to add to collection '", name, "' is not a variable of the graph"));
 }
 
 Operation VariablesInitializer(const Scope& scope, const std::vector<GraphVariable>& variables) {

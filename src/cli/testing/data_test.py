@@ -156,7 +156,7 @@ class DataTest(program.ProgramTest):
     def test_what_is_no_pipeline(self):
         self.write("none.pbtxt", NUMBERS + VERSIONS)
         self.assert_error(["data", "none.pbtxt"], 1, "there is no dataset in the graph")
-        self.assert_error(["data", "g.pbtxt", "--node=two"], 1, '"two" is no dataset')
+        self.assert_error(["data", "g.pbtxt", "--node=two"], 1, '"two" is not a dataset')
         self.assert_error(["data", "g.pbtxt", "--node=bach"], 1, 'there is no node "bach"', 'datasets are "batch"')
         self.write("two.pbtxt", PIPELINE + node("more", "RangeDataset", ["zero", "ten", "one"], SCALAR) + VERSIONS)
         self.assert_error(["data", "two.pbtxt"], 1, "there are 2 datasets", '"batch", "more"')
