@@ -347,6 +347,15 @@ def test_three_diagonals(dtype: Any, n: int, k: int) -> None:
             np.testing.assert_allclose(matrix @ solved, x, rtol=tolerance * 10, atol=tolerance)
 
 
+def test_lines_side_by_side_are_transformed_as_alone() -> None:
+    random = np.random.RandomState(5)
+    for n in (2, 4, 6, 12, 16, 30, 64):
+        lines = random.randn(8, n) + 1j * random.randn(8, n)
+        many = run(tf.signal.fft(tf.constant(lines)))
+        alone = [run(tf.signal.fft(tf.constant(lines[i]))) for i in range(8)]
+        np.testing.assert_array_equal(many, np.stack(alone))
+
+
 def digest() -> str:
     """Of the results of all these kernels."""
     bits = hashlib.sha256()
@@ -393,7 +402,15 @@ def digest() -> str:
         R.AvgPool3DGrad(orig_input_shape=volume.shape, grad=pooled, **cube),
         R.SparseTensorDenseMatMul(a_indices=[[0, 1], [1, 3]], a_values=rows[0, :2], a_shape=[2, 20], b=rows),
         R.TridiagonalSolve(diagonals=np.abs(rows[:3, :]) + [[1], [9], [1]], rhs=rows[:17].astype(np.float64)),
+        R.NearestNeighbors(points=rows, centers=rows[::3] + 1, k=3),
+        R.KmeansPlusPlusInitialization(points=rows, num_to_sample=5, seed=3, num_retries_per_sample=2),
     ]
+    for n in (12, 16, 17, 30):  # one line, and many side by side
+        for lines in (tf.constant(rows[:1].astype(np.float64)), tf.constant(rows.astype(np.float64))):
+            wave = tf.complex(lines, lines[:, ::-1])
+            results.append(tf.signal.fft(tf.tile(wave, [1, 2])[:, :n]))
+            results.append(tf.signal.rfft(tf.cast(lines, tf.float32), [n]))
+            results.append(tf.signal.irfft(tf.cast(wave, tf.complex64), [n]))
     for result in results:
         for part in result if isinstance(result, tuple) else [result]:
             bits.update(np.ascontiguousarray(run(part)).tobytes())
