@@ -157,7 +157,7 @@ bool Finder::CanRun(const Node& node) const {
   constexpr int kMaxArguments = 64;
   const OpTraits& t = node.traits();
   if (node.op_def().is_stateful || t.never_fold || t.has_side_effects || t.is_control_flow || t.is_variable ||
-      t.is_send || t.is_recv || t.only_checks || t.metadata_only)
+      t.is_send || t.is_recv || t.only_checks || t.metadata_only || WritesDumps(node))
     return false;
   if (node.num_inputs() == 0 || node.num_inputs() > kMaxArguments || node.num_outputs() > kMaxArguments)
     return false;
@@ -341,6 +341,13 @@ std::optional<PartialShape> ConstantValueAsShape(const Node& node, int output, c
   if (!sizes) return std::nullopt;
   auto shape = PartialShape::Make(*sizes);
   return shape.ok() ? std::optional(*std::move(shape)) : std::nullopt;
+}
+
+bool WritesDumps(const Node& node) {
+  if (!node.op_def().allows_uninitialized_input) return false;  // as all debug ops do, and few others
+  const AttrValue* urls = node.attrs().Find("debug_urls");
+  const auto* list = urls == nullptr ? nullptr : urls->As<std::vector<std::string>>();
+  return list != nullptr && !list->empty();
 }
 
 }  // namespace millrace

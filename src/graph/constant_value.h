@@ -14,4 +14,8 @@ namespace millrace {
 // `shapes` may be null.
 std::optional<PartialShape> ConstantValueAsShape(const Node& node, int output, const ShapeRefiner* shapes);
 
+// Whether a node writes its value for a debugger: one of the debug ops with URLs. It is executed as often as
+// the program says, whatever is known of its value.
+bool WritesDumps(const Node& node);
+
 }  // namespace millrace

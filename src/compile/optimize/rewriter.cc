@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compile/optimize/arithmetic_rules.h"
+#include "graph/constant_value.h"
 #include "graph/frames.h"
 #include "graph/function_library.h"
 #include "op/shape_inference.h"
@@ -26,7 +27,7 @@ bool TakesReference(const Node& node) {
 bool IsPure(const Node& node) {
   const OpTraits& t = node.traits();
   if (!node.IsOp() || node.op_def().is_stateful || t.is_control_flow || t.is_send || t.is_recv ||
-      t.is_variable || t.has_side_effects) {
+      t.is_variable || t.has_side_effects || WritesDumps(node)) {
     return false;
   }
   const NodeProps& props = node.props();

@@ -125,6 +125,15 @@ Status SetOperationShape(InferenceContext& c) {
   return Status::Ok();
 }
 
+// Of dense operands all sizes but the last must be equal.
+Status DenseSetOperationShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(SetOperationShape(c));
+  if (!c.RankKnown(c.input(0)) || !c.RankKnown(c.input(1))) return Status::Ok();
+  MR_ASSIGN_OR_RETURN(const ShapeHandle a, c.Subshape(c.input(0), 0, -1));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle b, c.Subshape(c.input(1), 0, -1));
+  return c.Merge(a, b).status();
+}
+
 Status SetSizeShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(SparseRank(c, 0).status());
   c.set_output(0, c.UnknownShape());
@@ -294,7 +303,7 @@ std::vector<OpBuilder> SetOps() {
           .Attr("set_operation: string")
           .Attr("validate_indices: bool = true")
           .Attr("T: {int8, int16, int32, int64, uint8, uint16, string}")
-          .Shape(SetOperationShape)
+          .Shape(DenseSetOperationShape)
           .NotDifferentiable(),
       OpBuilder("DenseToSparseSetOperation: Unions, intersections or differences of the sets in rows of a "
                 "dense tensor and a sparse one.")

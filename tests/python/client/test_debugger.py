@@ -239,6 +239,36 @@ def test_commands(monkeypatch, capsys):
     session.close()
 
 
+def test_a_filter_while_nothing_is_watched(monkeypatch):
+    y = tf.constant([1.0, 2.0], name="y") * 2.0
+    session = tf_debug.LocalCLIDebugWrapperSession(tf.Session())
+    answers(monkeypatch, "run -f has_inf_or_nan --node_name_filter no_such_node")
+    for _ in range(3):
+        np.testing.assert_array_equal(session.run(y), [2.0, 4.0])
+    session.close()
+
+
+def test_debug_ops_with_urls_are_executed_each_time(tmp_path):
+    def watch(tensor):
+        return tf.raw_ops.DebugIdentity(
+            input=tensor, tensor_name=tensor.name, device_name="d", debug_urls=["file://%s" % tmp_path]
+        )
+
+    def count():
+        return sum(path.is_file() for path in tmp_path.rglob("*"))
+
+    values, sizes = tf.constant([1.0, 2.0], name="values"), tf.constant([2, 3], name="sizes")
+    both = watch(values) + watch(values)  # neither computed beforehand nor once for both
+    zeros = tf.zeros(watch(sizes))
+    assert count() == 0  # also not to know the shape
+    with tf.Session() as session:
+        for _ in range(3):
+            np.testing.assert_array_equal(session.run(both), [2.0, 4.0])
+        assert count() == 6
+        assert session.run(zeros).shape == (2, 3)
+        assert count() == 7
+
+
 def test_wrong_filters_and_folders(tmp_path):
     session = tf_debug.LocalCLIDebugWrapperSession(tf.Session())
     with pytest.raises(ValueError, match="filter_name cannot be empty"):

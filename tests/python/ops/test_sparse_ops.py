@@ -334,6 +334,15 @@ def test_the_greedy_decoder_takes_the_first_of_the_best(need: Any, classes: int,
         np.testing.assert_allclose(found[3][:, 0], sums)
 
 
+def test_sets_of_unequal_groups_are_refused_when_the_graph_is_built(need: Any) -> None:
+    need("DenseToDenseSetOperation")
+    x = tf.placeholder(tf.int32, [2, None])
+    for shape in ([3, 2], [2, 2, 2]):
+        with pytest.raises(ValueError):
+            tf.sets.intersection(x, tf.zeros(shape, tf.int32))
+    assert tf.sets.intersection(x, tf.placeholder(tf.int32, [None, 4])).indices.shape.as_list() == [None, 2]
+
+
 def test_reductions_of_absent_dimensions_fail_in_the_step() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         for axis in (2, -3):

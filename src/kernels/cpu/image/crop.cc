@@ -227,6 +227,7 @@ class CropGradImageKernel final : public OpKernel {
   void Add(const CropSizes& s, const Tensor& boxes, const Tensor& numbers, const float* grads,
            std::span<T> sums) const {
     std::fill(sums.begin(), sums.end(), T(0));
+    if (s.channels == 0) return;  // then nothing bounds the sizes of the crops
     for (int64_t b = 0; b < s.boxes; ++b) {
       ForRows(
           s, boxes.data<float>() + 4 * b, b, numbers.data<int32_t>()[b], nearest_,

@@ -129,7 +129,8 @@ class LocalCLIDebugWrapperSession(framework.BaseDebugWrapperSession):
             dump.set_python_graph(self._sess.graph)
         passed: Any = None
         if self._active_tensor_filter and request.tf_error is None:
-            passed = dump.find(
+            # Where no tensor was watched there is no folder.
+            passed = dump is not None and dump.find(
                 self.get_tensor_filter(self._active_tensor_filter),
                 first_n=1,
                 exclude_node_names=self._active_filter_exclude_node_names,
