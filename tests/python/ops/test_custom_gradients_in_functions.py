@@ -227,3 +227,22 @@ def test_an_error_of_the_gradient_function_is_raised_when_it_is_made():
     y = cond(f, x)
     with pytest.raises(KeyError, match="not here"):
         tf.gradients(y, [x])
+
+
+def test_what_a_handle_is_of_is_found_in_functions_that_are_called_over_and_over():
+    from millrace.python.ops import _function_gradients
+
+    def level(number, inner):
+        @function.Defun(tf.resource, func_name="level_%d" % number)
+        def f(handle):
+            return inner(handle) + inner(handle)
+
+        return f
+
+    with tf.Graph().as_default():
+        v = tf.compat.v1.get_variable("v", initializer=3.0, use_resource=True)
+        f = level(0, lambda handle: tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32))
+        for number in range(1, 60):  # 2^60 reads
+            f = level(number, f)
+        f(v.handle)
+        assert not _function_gradients._is_array(v.handle)

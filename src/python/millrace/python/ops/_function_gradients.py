@@ -164,8 +164,15 @@ def _gradient_type(tensor: Any) -> Any:
     return dtypes.resource if data is None or _is_array(tensor) else dtypes.as_dtype(data[0])
 
 
-def _is_array(handle: Any) -> bool:
-    """Whether a handle is that of an array, as its uses tell: the gradient of an array goes by its flow."""
+def _is_array(handle: Any, seen: Any = None) -> bool:
+    """Whether a handle is that of an array, as its uses tell: the gradient of an array goes by its flow.
+
+    `seen` holds the handles that were looked at: a function may be called many times, also by itself.
+    """
+    seen = set() if seen is None else seen
+    if id(handle) in seen:
+        return False
+    seen.add(id(handle))
     for op in handle.consumers():
         if op.type.startswith("TensorArray"):
             return True
@@ -179,7 +186,7 @@ def _is_array(handle: Any) -> bool:
             inputs = _body(handle.graph, function)[1]
             first = len(op.inputs) - len(inputs)  # the condition
             places = [i - first for i, t in enumerate(op.inputs) if t is handle]
-            if any(_is_array(inputs[i]) for i in places if 0 <= i < len(inputs)):
+            if any(_is_array(inputs[i], seen) for i in places if 0 <= i < len(inputs)):
                 return True
     return False
 
