@@ -73,8 +73,8 @@ StatusOr<Values> FindValues(const Graph& graph, const std::string& save_tensor) 
   }
   if (values.tensors.empty() || values.names.size() != values.tensors.size() ||
       values.slices.size() != values.tensors.size()) {
-    return errors::InvalidArgument(
-        "'", save_tensor, "' does not save a checkpoint of version 2, the only one to write behind steps");
+    return errors::InvalidArgument("'", save_tensor,
+                                   "' does not save version 2, the only one to be written in the background");
   }
   return values;
 }
