@@ -174,11 +174,11 @@ StatusOr<ExitCode> RunBench(const BenchOptions& options, const Context& context)
 void AddBenchCommand(Commands* commands) {
   const auto options = std::make_shared<BenchOptions>();
   const Command command =
-      commands->Add("bench", "Measure how long a step takes; inputs that are not fed are made up",
+      commands->Add("bench", "Measure how long a step takes; inputs that are not fed are generated",
                     [options](const Context& context) { return RunBench(*options, context); });
   AddModelOptions(&options->model, command);
   AddRunOptions(&options->model, command);
-  command.AddOption("--batch", options->model.batch, "Stands for unknown sizes of inputs that are made up")
+  command.AddOption("--batch", options->model.batch, "The value of unknown sizes of generated inputs")
       .Check(Between(0, 1 << 30));
   command.AddOption("--runs", options->runs, "How many runs; else as many as there are in --seconds")
       .Check(Positive());

@@ -306,12 +306,12 @@ Command AddOne(Commands* commands, const Command& group, const char* name, const
 }  // namespace
 
 void AddCheckpointCommand(Commands* commands) {
-  const Command group = commands->Group("checkpoint", "Look into checkpoints, compare and convert them");
+  const Command group = commands->Group("checkpoint", "Show, compare and convert checkpoints");
   const auto options = std::make_shared<CheckpointOptions>();
   const Command list = AddOne(commands, group, "ls", "List the tensors", options, List);
   list.AddOption("names", options->names, "Only names that match these patterns (* ? [a-z])")
       .TypeName("NAME");
-  list.AddFlag("--by-size", options->by_size, "The biggest first");
+  list.AddFlag("--by-size", options->by_size, "Largest first");
 
   const Command cat = AddOne(commands, group, "cat", "Show tensors, or write them to a file", options, Cat);
   cat.AddOption("names", options->names, "Names, or patterns (* ? [a-z])").Required().TypeName("NAME");

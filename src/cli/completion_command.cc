@@ -262,7 +262,7 @@ void AddCompletionCommand(Commands* commands) {
   const auto shell = std::make_shared<std::string>();
   const CLI::App* const app = &commands->app();
   const Command command =
-      commands->Add("completion", "Print a script that completes words for a shell",
+      commands->Add("completion", "Print a script for completion in a shell",
                     [shell, app](const Context& context) -> StatusOr<ExitCode> {
                       std::vector<CommandWords> all;
                       Describe(*app, {}, &all);

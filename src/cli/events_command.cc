@@ -295,16 +295,16 @@ StatusOr<ExitCode> Scalars(const EventsOptions& options, const Context& context)
 }  // namespace
 
 void AddEventsCommand(Commands* commands) {
-  const Command group = commands->Group("events", "Look into the event files of TensorBoard");
+  const Command group = commands->Group("events", "Show the event files of TensorBoard");
   const auto options = std::make_shared<EventsOptions>();
   const auto add_paths = [&](const Command& command) {
-    command.AddOption("paths", options->paths, "Event files, and folders in which they are looked for")
+    command.AddOption("paths", options->paths, "Event files, and folders to search for them")
         .Required()
         .TypeName("PATH");
   };
   add_paths(commands->Add(
-      "ls", "List what the files hold", [options](const Context& context) { return List(*options, context); },
-      group));
+      "ls", "List the contents of the files",
+      [options](const Context& context) { return List(*options, context); }, group));
   const Command scalars = commands->Add(
       "scalars", "Show and plot the scalars, by tag and run (the folder of the file)",
       [options](const Context& context) { return Scalars(*options, context); }, group);

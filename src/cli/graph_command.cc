@@ -92,12 +92,13 @@ Command AddOne(Commands* commands, const Command& group, const char* name, const
       .OneWordEach();
   if (form != Form::kHtml) {
     command
-        .AddOption("--boxes", options->view.most_boxes, "Open scopes while no more boxes than this are seen")
+        .AddOption("--boxes", options->view.most_boxes,
+                   "Open scopes as long as there are no more boxes than this")
         .Check(Between(2, 20000));
     command.AddOption("--depth", options->view.most_depth, "How many scopes in each other are open; 1: none")
         .Check(Positive());
     command.AddFlag("--constants", options->view.constants,
-                    "Draw constants, too, and what is only made of them");
+                    "Also draw constants, and nodes computed only from them");
   }
   return command;
 }
@@ -109,7 +110,7 @@ void AddGraphCommand(Commands* commands) {
   const auto options = std::make_shared<GraphOptions>();
   AddOne(commands, group, "dot", "For Graphviz", Form::kDot, options);
   AddOne(commands, group, "svg", "A picture", Form::kSvg, options);
-  AddOne(commands, group, "html", "A page on which scopes open, with search", Form::kHtml, options);
+  AddOne(commands, group, "html", "A page with scopes to open and close, and search", Form::kHtml, options);
 }
 
 }  // namespace millrace::cli

@@ -66,7 +66,7 @@ void AddAllCommands(Commands* commands) {
 }
 
 int RunProgram(const std::vector<std::string>& args, Context context) {
-  CLI::App app("Tools for models, checkpoints, records, and what running graphs leaves behind.", "millrace");
+  CLI::App app("Tools for models, checkpoints, records, event files and traces.", "millrace");
   app.require_subcommand(1);
   app.set_version_flag("--version", "millrace " MR_VERSION);
   app.footer(

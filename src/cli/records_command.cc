@@ -341,13 +341,13 @@ StatusOr<ExitCode> Always(const RecordsOptions& options, const Context& context)
 }  // namespace
 
 void AddRecordsCommand(Commands* commands) {
-  const Command group = commands->Group("records", "Look into TFRecord files");
+  const Command group = commands->Group("records", "Show TFRecord files");
   const auto options = std::make_shared<RecordsOptions>();
-  AddOne(commands, group, "ls", "List files: records, sizes, compression, what they hold", options,
-         Always<List>, true);
-  AddOne(commands, group, "count", "Count records, without reading what is in them", options, Always<Count>,
+  AddOne(commands, group, "ls", "List files: records, sizes, compression, contents", options, Always<List>,
          true);
-  AddOne(commands, group, "verify", "Read every record and check every sum", options, Always<Verify>, true);
+  AddOne(commands, group, "count", "Count records, without reading their data", options, Always<Count>, true);
+  AddOne(commands, group, "verify", "Read every record and check every checksum", options, Always<Verify>,
+         true);
   const Command head =
       AddOne(commands, group, "head", "Show records, Examples readably", options, Head, false);
   head.AddOption("-n,--count", options->count, "How many records").Check(NotNegative());

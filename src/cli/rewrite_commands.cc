@@ -142,17 +142,17 @@ void AddRewriteOptions(RewriteOptions* options, const Command& command) {
 
 void AddRewriteCommands(Commands* commands) {
   const auto frozen = std::make_shared<RewriteOptions>();
-  const Command freeze = commands->Add("freeze", "Make constants of a model's variables, in one file",
+  const Command freeze = commands->Add("freeze", "Convert a model's variables to constants, in one file",
                                        [frozen](const Context& context) { return Freeze(*frozen, context); });
   AddRewriteOptions(frozen.get(), freeze);
-  freeze.AddFlag("--clear-devices", frozen->clear_devices, "Forget what devices nodes are to run on");
+  freeze.AddFlag("--clear-devices", frozen->clear_devices, "Remove the devices of nodes");
   freeze.AddOption("--initializer", frozen->initializers, "A node that is run before; may be repeated")
       .OneWordEach();
 
   const auto optimized = std::make_shared<RewriteOptions>();
-  const Command optimize = commands->Add(
-      "optimize", "Drop from a frozen graph what running does not need, fold constants and batch norms",
-      [optimized](const Context& context) { return Optimize(*optimized, context); });
+  const Command optimize =
+      commands->Add("optimize", "Remove unneeded nodes of a frozen graph, fold constants and batch norms",
+                    [optimized](const Context& context) { return Optimize(*optimized, context); });
   AddRewriteOptions(optimized.get(), optimize);
   optimize.AddOption("--input", optimized->inputs, "A node that becomes a placeholder; may be repeated")
       .OneWordEach();

@@ -93,7 +93,7 @@ StatusOr<ExitCode> RunOne(const RunOneOptions& options, const Context& context) 
 void AddRunCommand(Commands* commands) {
   const auto options = std::make_shared<RunOneOptions>();
   const Command command =
-      commands->Add("run", "Run a model once and show what it gives",
+      commands->Add("run", "Run a model once and show the results",
                     [options](const Context& context) { return RunOne(*options, context); });
   AddModelOptions(&options->model, command);
   AddRunOptions(&options->model, command);

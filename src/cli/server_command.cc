@@ -174,7 +174,7 @@ StatusOr<ExitCode> ShowStatus(const std::string& target, double timeout, const C
 void AddServerCommands(Commands* commands) {
   const auto options = std::make_shared<ServerCommandOptions>();
   const Command server =
-      commands->Add("server", "Be a task of a cluster, until SIGTERM or SIGINT",
+      commands->Add("server", "Run a task of a cluster, until SIGTERM or SIGINT",
                     [options](const Context& context) { return Serve(*options, context); });
   server.AddOption("--cluster", options->cluster,
                    "The tasks: ps=host:port,worker=host:port,host:port; without it TF_CONFIG says that");
@@ -195,7 +195,7 @@ void AddServerCommands(Commands* commands) {
       .Check(Positive());
   server
       .AddOption("--peer-timeout", options->peer_timeout,
-                 "Seconds for which a task may be silent before its steps are given up")
+                 "Seconds of silence of a task before its steps are ended")
       .Check(Positive());
   server.AddOption(
       "--token-file", options->security.token_file,
@@ -208,7 +208,7 @@ void AddServerCommands(Commands* commands) {
                    "one; MILLRACE_TLS_CA");
   server
       .AddOption("--deny-ops,--deny_ops", options->denied_ops,
-                 "Ops that graphs of others must not have: file_access, network, callback or names of ops")
+                 "Ops that are refused in graphs of clients: file_access, network, callback or names of ops")
       .Separator(',');
   server
       .AddOption(
@@ -223,7 +223,7 @@ void AddServerCommands(Commands* commands) {
       .Check(Between(-1, 65535));
   server.AddOption("--threads", options->threads, "For nodes; as many as there are cores without it");
 
-  const Command cluster = commands->Group("cluster", "Look at a cluster");
+  const Command cluster = commands->Group("cluster", "Show a cluster");
   const auto target = std::make_shared<std::string>();
   const auto timeout = std::make_shared<double>(5);
   const Command status = commands->Add(

@@ -363,7 +363,7 @@ StatusOr<ExitCode> Show(const ShowOptions& options, const Context& context) {
 void AddShowCommand(Commands* commands) {
   const auto options = std::make_shared<ShowOptions>();
   const Command command =
-      commands->Add("show", "Show what a model is; ends with 3 when it can't run here",
+      commands->Add("show", "Describe a model; ends with 3 when it can't run here",
                     [options](const Context& context) { return Show(*options, context); });
   command
       .AddOption("model", options->model, "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt")
@@ -371,7 +371,7 @@ void AddShowCommand(Commands* commands) {
       .TypeName("PATH");
   command.AddOption("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")
       .OneWordEach();
-  command.AddOption("--batch", options->batch, "Stands for unknown sizes of inputs where FLOPs are counted")
+  command.AddOption("--batch", options->batch, "The value of unknown sizes of inputs for counting FLOPs")
       .Check(Between(0, 1 << 30));
   command.AddFlag("--ops", options->all_ops, "List all ops");
 }

@@ -112,13 +112,13 @@ void AddWatchCommand(Commands* commands) {
                  "Folders in which event files are looked for; each folder that has some is a run")
       .Required()
       .TypeName("PATH");
-  command.AddOption("--html", options->html, "Write a page that has all in it to this file, and end")
+  command.AddOption("--html", options->html, "Write one page with all data to this file, and exit")
       .TypeName("FILE");
   command.AddOption("--port", options->port, "The port of the page, otherwise 6006; 0 takes a free one")
       .Check(Between(0, 65535));
   command.AddOption("--listen", options->listen,
                     "The address to listen at, 0.0.0.0 for all of this machine; otherwise 127.0.0.1");
-  command.AddOption("--interval", options->interval, "Seconds from one look at the files to the next")
+  command.AddOption("--interval", options->interval, "Seconds between two checks of the files")
       .Check(Between(0.1, 3600));
 }
 
