@@ -35,7 +35,7 @@ std::string EightDigits(uint32_t n) {
   return text;
 }
 
-// A length as its bytes go into the sum: as TensorFlow has it, in 4 bytes when that is enough.
+// A length as its bytes go into the checksum: as TensorFlow has it, in 4 bytes when that is enough.
 std::string LengthForSum(uint64_t length, bool always_wide, bool big_endian) {
   std::string bytes;
   if (always_wide || length > UINT32_MAX) {
@@ -166,7 +166,7 @@ Status BundleDataReader::Check(const BundleEntry& entry) const {
   }
   const auto n = static_cast<uint64_t>(entry.shape.num_elements());
   if (entry.dtype == DataType::kString || entry.dtype == DataType::kVariant) {
-    // Each string has a byte of length, each variant a sum, too.
+    // Each string has a byte of length, each variant also a checksum.
     const uint64_t least = entry.dtype == DataType::kString ? 1 : 5;
     if (n > entry.size / least) {
       return errors::DataLoss(name_, ": ", entry.size, " bytes are too few for ", n, " elements");
@@ -261,7 +261,7 @@ class BundleDataReader::Piece {
     Sum({to, n});
     return Status::Ok();
   }
-  // The masked sum so far; false when it differs. It counts, too.
+  // The masked checksum so far; false when it differs. It is part of the checksum itself.
   Status TakeSum() {
     const uint32_t before = crc_;
     char bytes[4];

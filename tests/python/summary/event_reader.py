@@ -52,12 +52,12 @@ def records(path: str) -> Iterator[bytes]:
     while at + 12 <= len(data):
         length, crc = struct.unpack_from("<QI", data, at)
         if crc != masked_crc(data[at : at + 8]):
-            raise BadFile(f"{path}: the sum of the length at {at} is wrong")
+            raise BadFile(f"{path}: the checksum of the length at {at} is wrong")
         if at + 16 + length > len(data):
             return
         payload = data[at + 12 : at + 12 + length]
         if struct.unpack_from("<I", data, at + 12 + length)[0] != masked_crc(payload):
-            raise BadFile(f"{path}: the sum of the record at {at} is wrong")
+            raise BadFile(f"{path}: the checksum of the record at {at} is wrong")
         yield payload
         at += 16 + length
 
