@@ -199,6 +199,7 @@ int64_t BlockCostNs(const Job<T>& job) {
 constexpr int64_t kManyRows = 256;
 constexpr int64_t kLargeFactor = 128 << 10;
 constexpr int64_t kMaxPackedColumns = 1 << 20;  // elements that are packed at a time
+constexpr int64_t kLargeResult = 1 << 20;       // bytes, more than a cache leaves
 constexpr int64_t kMaxCopied = 2 << 20;         // elements of A
 constexpr int64_t kMaxDepth = 1 << 14;          // deeper columns would not stay
 
@@ -264,6 +265,36 @@ bool MultiplyLarge(Job<T> job, Parallel& parallel) {
                       place((unit + 1) % count));
     });
   }
+  return true;
+}
+
+// Results of little depth cost more to write than to compute. They are written a few whole rows at a time,
+// whose memory the processor foresees; blocks of columns would jump from row to row. A last block may have
+// one row: sums of this depth are not cut, so that packed columns give it the same bits.
+constexpr int64_t kShallow = 64;
+constexpr int64_t kShallowRows = 8;
+
+template <typename T>
+bool IsShallow(const Job<T>& job) {
+  const GemmShape& s = job.shape;
+  return job.packed == nullptr && s.k > 0 && s.k <= kShallow && s.m >= kManyRows && s.n >= kManyRows &&
+         s.m * s.n * static_cast<int64_t>(sizeof(T)) >= kLargeResult && s.k * s.n <= kMaxPackedColumns / 8 &&
+         !s.accumulate;
+}
+
+// False: no memory.
+template <typename T>
+bool MultiplyShallow(Job<T> job, Parallel& parallel) {
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  const GemmShape& s = job.shape;
+  const Scratch packed = Scratch::Of<T>(s.k * RoundUp(s.n, kernels.lanes));
+  if (!packed.ok()) return false;
+  kernels.pack_matrix(job.b, job.o.b.row, job.o.b.col, s.k, 1, s.n, packed.template data<T>());
+  job.packed = packed.template data<T>();
+  job.grid = {.m_size = kShallowRows, .n_size = s.n, .m_blocks = CeilDiv(s.m, kShallowRows), .n_blocks = 1};
+  parallel.For(job.grid.m_blocks, 2 * kShallowRows * s.n * s.k / 64 + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) MultiplyBlock<T>(job, i, 0, nullptr, nullptr);
+  });
   return true;
 }
 
@@ -345,6 +376,7 @@ void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parall
   const int threads = parallel.num_threads();
   const Job<T> job{s, a, b, c, OperandsOf(s), GridOf(s, ActiveKernels<T>().lanes, threads), epilogue, packed};
   if (packed == nullptr && IsLarge(s) && MultiplyLarge(job, parallel)) return;
+  if (IsShallow(job) && MultiplyShallow(job, parallel)) return;
   if (SharesDepth(job, threads) && MultiplyByDepth(job, parallel)) return;
   const Grid& grid = job.grid;
   const auto run = [&](int64_t begin, int64_t end) {

@@ -173,8 +173,12 @@ TEST(Gemm, LargeProductsEqualTheDefinitionWithTheSameBitsForEveryNumberOfThreads
     for (GemmShape s :
          {GemmShape{.m = 257, .n = 290, .k = 512}, GemmShape{.m = 300, .n = 1042, .k = 131, .trans_a = true},
           GemmShape{.m = 259, .n = 336, .k = 523, .trans_b = true, .ldb = 530},
-          GemmShape{
-              .m = 256, .n = 353, .k = 420, .trans_a = true, .trans_b = true, .lda = 256, .ldc = 400}}) {
+          GemmShape{.m = 256, .n = 353, .k = 420, .trans_a = true, .trans_b = true, .lda = 256, .ldc = 400},
+          // Of little depth, done by whole rows; the first leaves a last block of one row.
+          GemmShape{.m = 257, .n = 1042, .k = 16}, GemmShape{.m = 300, .n = 1030, .k = 64, .trans_a = true},
+          GemmShape{.m = 259, .n = 1050, .k = 33, .trans_b = true, .ldb = 40},
+          // Rows of B, then of A, are 4 KB apart.
+          GemmShape{.m = 40, .n = 1024, .k = 100}, GemmShape{.m = 30, .n = 10, .k = 1024}}) {
       const auto problem = Problem<float>::Make(random, s);
       SerialParallel serial;
       ThreadedParallel threads(3);

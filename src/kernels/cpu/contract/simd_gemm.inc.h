@@ -25,6 +25,7 @@ struct TileArgs {
   // What is read after this tile, and how many bytes of it are brought nearer with each row of B.
   const char* next_a = nullptr;
   const char* next_b = nullptr;
+  const T* next_c = nullptr;  // results to ask for: of this tile, or where it is short, of the next one
   int64_t step_a = 0, step_b = 0;
 };
 
@@ -144,7 +145,7 @@ MR_INLINE void PrefetchTile(const T* at, int64_t row) {
 template <typename T, int kRows, int kVectors, bool kUnitRow>
 __attribute__((noinline)) void Tile(const TileArgs<T>& t) {
   if (t.residual != nullptr) PrefetchTile<kRows, kVectors>(t.residual, t.ldc);
-  if (!t.resume) PrefetchTile<kRows, kVectors>(t.c, t.ldc);
+  if (!t.resume) PrefetchTile<kRows, kVectors>(t.next_c, t.ldc);
   Vec<T> acc[kRows][kVectors];
   TileBegin<T, kRows, kVectors>(t, acc);
   constexpr int kBases = kUnitRow ? 1 : (kRows + 2) / 3;
@@ -193,7 +194,16 @@ struct Ahead {
   const char* at = nullptr;  // null: nothing
   const char* end = nullptr;
   int64_t step = 0;
+  int64_t tile_step = 0;  // from one tile to the next; 0: each goes on where the one before ended
 };
+
+// Rows so far apart lie in the same set of the first cache, which holds twelve lines; more of them, read side
+// by side, would drive each other out.
+constexpr int kMaxRowsThatMeet = 8;
+template <typename T>
+constexpr bool MeetInCache(int64_t row) {
+  return row * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
+}
 
 // All rows of the block against one panel. Tiles differ in height by at most one row. With `rows_follow`, the
 // rows of A lie one after the other and each tile asks for those of the next one; `ahead` goes on with each
@@ -201,7 +211,10 @@ struct Ahead {
 template <typename T, int kVectors>
 void PanelTimesRows(int64_t m, TileArgs<T> t, bool rows_follow, Ahead& ahead) {
   constexpr int kMax = MaxTileRows(kVectors);
-  const int64_t tiles = (m + kMax - 1) / kMax;
+  constexpr int64_t kShort = 64;
+  const int64_t most =
+      t.a_col == 1 && MeetInCache<T>(t.a_row) && kMax > kMaxRowsThatMeet ? kMaxRowsThatMeet : kMax;
+  const int64_t tiles = (m + most - 1) / most;
   const int64_t low = m / tiles;
   const int64_t higher = m % tiles;  // so many tiles have low + 1 rows
   for (int64_t i = 0; i < tiles; ++i) {
@@ -212,8 +225,9 @@ void PanelTimesRows(int64_t m, TileArgs<T> t, bool rows_follow, Ahead& ahead) {
     const bool more = ahead.at < ahead.end;
     t.next_b = more ? ahead.at : reinterpret_cast<const char*>(t.b);
     t.step_b = more ? ahead.step : 0;
+    t.next_c = t.c + (i + 1 < tiles && t.k * t.segments <= kShort ? rows * t.ldc : 0);
     RunTile<T, kMax, kVectors>(rows, t);
-    ahead.at += t.step_b * t.k * t.segments;
+    ahead.at += ahead.tile_step != 0 ? ahead.tile_step : t.step_b * t.k * t.segments;
     t.a += rows * t.a_row;
     t.c += rows * t.ldc;
     if (t.residual != nullptr) t.residual += rows * t.ldc;
@@ -285,9 +299,15 @@ void PackPanel(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, i
   if (b_col != 1) {
     Transpose(b, b_col, n, k, packed, width);
   } else {
+    // Rows that lie in pages of their own are not foreseen by the processor.
+    constexpr int64_t kFarBytes = 2048, kAhead = 16;
+    const int64_t ahead = b_row * static_cast<int64_t>(sizeof(T)) >= kFarBytes ? kAhead * b_row : 0;
     const int64_t full = n / kLanes<T> * kLanes<T>;
     for (int64_t i = 0; i < k; ++i) {
-      for (int64_t j = 0; j < full; j += kLanes<T>) Store(packed + i * width + j, Load(b + i * b_row + j));
+      for (int64_t j = 0; j < full; j += kLanes<T>) {
+        __builtin_prefetch(b + i * b_row + j + ahead);
+        Store(packed + i * width + j, Load(b + i * b_row + j));
+      }
       for (int64_t j = full; j < n; ++j) packed[i * width + j] = b[i * b_row + j];
     }
   }
@@ -348,14 +368,18 @@ void PackMatrix(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t seg
   }
 }
 
-// A panel is read where it lies when its rows are contiguous and too few rows of A would repay a copy.
-constexpr int64_t kRowsWorthPacking = 256;
+// A panel is read where it lies when its rows are contiguous and too few rows of A would repay a copy. Where
+// the panel's rows meet in few sets of the caches, a second tile would not find them there.
+template <typename T>
+constexpr int64_t RowsWorthPacking(const GemmBlock<T>& g) {
+  if (g.segments > 1) return 96;
+  return MeetInCache<T>(g.b_row) && g.k >= 64 ? 2 * kMaxRowsThatMeet : 256;
+}
 
 // The panel of packed B that is read after the one at column n: of the same part, of the next part, or what
 // the caller expects.
 template <typename T>
 Ahead AfterPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int64_t width, int64_t tiles) {
-  if (g.packed == nullptr) return {};
   const DepthPart part = parts.part();
   const int64_t rows_before = part.segment * g.k + part.row;
   const T* next = nullptr;
@@ -380,6 +404,20 @@ Ahead AfterPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int6
   return {at, at + rows * row, step > kLine ? kLine : step < kLeast ? kLeast : step};
 }
 
+// The same of B as it lies, whose rows are pages apart: each tile asks for one line of every row. Rows nearer
+// to each other are foreseen by the processor.
+template <typename T>
+Ahead AfterLoosePanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int64_t width) {
+  if (g.b_col != 1 || !MeetInCache<T>(g.b_row)) return {};
+  const DepthPart part = parts.part();
+  const int64_t row = part.segment * g.k + part.row;
+  const T* next = g.b + row * g.b_row + n + width;  // perhaps of the block to the right
+  if (n + width >= g.n) next = parts.last() ? g.b + g.n : g.b + (row + part.rows()) * g.b_row;
+  constexpr int64_t kLine = 64, kElement = sizeof(T);
+  const char* const at = reinterpret_cast<const char*>(next);
+  return {at, at + width * kElement, g.b_row * kElement, kLine};
+}
+
 // Sums that one part of the inner dimension adds to the panel at column n. `t` has what panels share.
 template <typename T, int kVectors>
 void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileArgs<T> t) {
@@ -392,7 +430,7 @@ void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileAr
   t.b_row = kWidth;
   if (g.packed != nullptr) {
     t.b = g.packed + first_row * g.packed_n + (g.packed_column + n) * part.rows();
-  } else if (g.b_col == 1 && used == kWidth && g.m * g.repeats < (g.segments > 1 ? 96 : kRowsWorthPacking)) {
+  } else if (g.b_col == 1 && used == kWidth && g.m * g.repeats < RowsWorthPacking(g)) {
     t.b = b;
     t.b_row = g.b_row;
   } else {
@@ -403,7 +441,8 @@ void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileAr
   t.bias = g.bias != nullptr && last ? g.bias + n : nullptr;
   t.last = static_cast<int>(used - (kVectors - 1) * kLanes<T>);
   constexpr int64_t kRows = MaxTileRows(kVectors);
-  Ahead ahead = AfterPanel(g, parts, n, kWidth, (g.m + kRows - 1) / kRows * g.repeats);
+  Ahead ahead = g.packed != nullptr ? AfterPanel(g, parts, n, kWidth, (g.m + kRows - 1) / kRows * g.repeats)
+                                    : AfterLoosePanel(g, parts, n, kWidth);
   // Later panels find the rows of A in a cache.
   const bool rows_follow = n == 0 && g.repeats == 1 && g.segments == 1 && g.a_row == part.k && g.a_col == 1;
   for (int64_t repeat = 0; repeat < g.repeats; ++repeat) {
