@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/function.h"
-#include "base/mutex.h"
+#include "base/spinning_lock.h"
 
 namespace millrace {
 
@@ -20,7 +20,7 @@ class alignas(64) TaskQueue {
   using Task = UniqueFunction<void()>;
 
   void Push(Task task) MR_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
+    SpinningLock lock(mu_);
     if (count_ == ring_.size()) Grow();
     ring_[(head_ + count_) & (ring_.size() - 1)] = std::move(task);
     ++count_;
@@ -30,7 +30,7 @@ class alignas(64) TaskQueue {
   // The youngest task, or an empty one.
   Task PopYoungest() MR_EXCLUDES(mu_) {
     if (!MayHaveTasks()) return nullptr;
-    MutexLock lock(mu_);
+    SpinningLock lock(mu_);
     if (count_ == 0) return nullptr;
     SetCount(count_ - 1);
     return std::move(ring_[(head_ + count_) & (ring_.size() - 1)]);
@@ -38,7 +38,7 @@ class alignas(64) TaskQueue {
   // The oldest task, or an empty one.
   Task PopOldest() MR_EXCLUDES(mu_) {
     if (!MayHaveTasks()) return nullptr;
-    MutexLock lock(mu_);
+    SpinningLock lock(mu_);
     if (count_ == 0) return nullptr;
     SetCount(count_ - 1);
     const size_t at = head_;

@@ -18,6 +18,7 @@
 #include "base/cpu_relax.h"
 #include "base/denormals.h"
 #include "base/mutex.h"
+#include "base/spinning_lock.h"
 #include "base/task_queue.h"
 #include "millrace/ref.h"
 
@@ -103,8 +104,9 @@ BlockPlan PlanBlocks(int64_t total, int64_t cost_ns) {
 // caller's stack and is used only for a block taken before they ran out, for which the caller waits; a helper
 // that comes late finds none and touches nothing else.
 //
-// Each thread begins with a part of its own, block after block, and goes on with the parts of others: what
-// one loop leaves in a core's cache is then what the next loop over the same elements reads there.
+// Each thread begins with a part of its own, block after block, and goes on with the parts of others. The
+// part depends on the thread alone, whoever calls ParallelFor: what one loop leaves in a core's cache is then
+// what the next loop over the same elements reads there.
 struct Loop : RefCounted {
   Loop(ThreadPool::ShardFn f, int64_t n, BlockPlan p, int threads)
       : fn(f), total(n), plan(p), parts(std::min(threads, kMaxParts)), unfinished(p.count) {
@@ -118,12 +120,15 @@ struct Loop : RefCounted {
     return std::all_of(part, part + parts,
                        [](const Part& p) { return p.next.load(std::memory_order_relaxed) >= p.end; });
   }
-  void HelpRunBlocks() { RunBlocks(joined.fetch_add(1, std::memory_order_relaxed) % parts); }
-  void RunBlocks(int first) {
+  // By the worker of that number; -1: a thread outside the pool. `stop`, unless null: when it is set, this
+  // thread takes no more blocks.
+  void RunBlocks(int worker, const std::atomic<bool>* stop) {
+    const int first = (worker + 1) % parts;
     int64_t finished = 0;
-    for (int i = 0; i < parts; ++i) {
+    const auto go_on = [stop] { return stop == nullptr || !stop->load(std::memory_order_relaxed); };
+    for (int i = 0; i < parts && go_on(); ++i) {
       Part& p = part[(first + i) % parts];
-      for (int64_t b; (b = p.next.fetch_add(1, std::memory_order_relaxed)) < p.end; ++finished) {
+      for (int64_t b; go_on() && (b = p.next.fetch_add(1, std::memory_order_relaxed)) < p.end; ++finished) {
         try {
           fn(b * plan.block, std::min(total - b * plan.block, plan.block) + b * plan.block);
         } catch (const std::bad_alloc&) {
@@ -152,7 +157,6 @@ struct Loop : RefCounted {
   const BlockPlan plan;
   const int parts;
   Part part[kMaxParts];
-  std::atomic<int> joined{1};  // threads, of which the caller is number 0
   std::atomic<int64_t> unfinished;
   std::atomic<bool> out_of_memory{false};  // a block threw std::bad_alloc
   Parker all_done;
@@ -187,6 +191,8 @@ struct ThreadPool::Impl {
         max_spin_ns(parallelism <= static_cast<int>(std::thread::hardware_concurrency()) ? kMaxSpinNs : 0),
         workers(static_cast<size_t>(std::max(parallelism - 1, 1))) {}
 
+  // The number of the worker that calls; -1: a thread outside the pool.
+  int Self() const { return current_thread.pool == this ? current_thread.worker : -1; }
   void Start() MR_EXCLUDES(start_mu);
   void WorkerMain(int index);
   bool RunSomething(int self, bool* spinning);
@@ -257,7 +263,7 @@ TaskQueue::Task ThreadPool::Impl::TakeTask(int self) {
 
 RefPtr<Loop> ThreadPool::Impl::JoinLoop() {
   if (num_loops.load(std::memory_order_seq_cst) == 0) return nullptr;
-  MutexLock lock(loops_mu);
+  SpinningLock lock(loops_mu);
   while (!loops.empty()) {
     Loop* loop = loops.back();
     const bool exhausted = loop->Exhausted();
@@ -271,14 +277,14 @@ RefPtr<Loop> ThreadPool::Impl::JoinLoop() {
 }
 
 void ThreadPool::Impl::AddLoop(Loop* loop, int helpers) {
-  MutexLock lock(loops_mu);
+  SpinningLock lock(loops_mu);
   loop->helpers_wanted = helpers;
   loops.push_back(loop);
   num_loops.store(static_cast<int>(loops.size()), std::memory_order_seq_cst);
 }
 
 void ThreadPool::Impl::RemoveLoop(Loop* loop) {
-  MutexLock lock(loops_mu);
+  SpinningLock lock(loops_mu);
   std::erase(loops, loop);
   num_loops.store(static_cast<int>(loops.size()), std::memory_order_relaxed);
 }
@@ -292,7 +298,7 @@ void ThreadPool::Impl::StopSpinning(bool* spinning) {
 bool ThreadPool::Impl::RunSomething(int self, bool* spinning) {
   if (RefPtr<Loop> loop = JoinLoop(); loop != nullptr) {
     StopSpinning(spinning);
-    loop->HelpRunBlocks();
+    loop->RunBlocks(self, nullptr);
     return true;
   }
   TaskQueue::Task task = TakeTask(self);
@@ -306,7 +312,7 @@ bool ThreadPool::Impl::WakeOne() {
   if (num_idle.load(std::memory_order_seq_cst) == 0) return false;
   Sleeper* sleeper;
   {
-    MutexLock lock(idle_mu);
+    SpinningLock lock(idle_mu);
     if (idle.empty()) return false;
     sleeper = idle.back();  // the last to sleep has the warmest caches
     idle.pop_back();
@@ -318,7 +324,7 @@ bool ThreadPool::Impl::WakeOne() {
 }
 
 bool ThreadPool::Impl::LeaveIdle(Sleeper* sleeper) {
-  MutexLock lock(idle_mu);
+  SpinningLock lock(idle_mu);
   if (std::erase(idle, sleeper) == 0) return false;
   num_idle.store(static_cast<int>(idle.size()), std::memory_order_seq_cst);
   return true;
@@ -328,7 +334,7 @@ bool ThreadPool::Impl::LeaveIdle(Sleeper* sleeper) {
 // spinner.
 bool ThreadPool::Impl::Park(Sleeper* sleeper) {
   {
-    MutexLock lock(idle_mu);
+    SpinningLock lock(idle_mu);
     idle.push_back(sleeper);
     num_idle.store(static_cast<int>(idle.size()), std::memory_order_seq_cst);
   }
@@ -463,14 +469,22 @@ void ThreadPool::ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn) {
   const int wakes = std::min(helpers - impl_->spinners.load(std::memory_order_seq_cst), kDirectWakes);
   for (int i = 0; i < wakes && impl_->WakeOne(); ++i) {
   }
-  loop->RunBlocks(0);
+  loop->RunBlocks(impl_->Self(), nullptr);
   impl_->RemoveLoop(loop.get());
   loop->Wait(impl_->max_spin_ns);
   if (loop->out_of_memory.load(std::memory_order_relaxed)) throw std::bad_alloc();
 }
 
+bool ThreadPool::HelpLoop(const std::atomic<bool>& stop) {
+  const RefPtr<Loop> loop = impl_->JoinLoop();
+  if (loop == nullptr) return false;
+  const ScopedFlushDenormals flush;  // as the workers do
+  loop->RunBlocks(impl_->Self(), &stop);
+  return true;
+}
+
 void ThreadPool::HelpUntil(const std::atomic<bool>& done) {
-  const int self = current_thread.pool == impl_ ? current_thread.worker : -1;
+  const int self = impl_->Self();
   const auto is_done = [&done] { return done.load(std::memory_order_seq_cst); };  // pairs with SignalDone
   Sleeper sleeper;
   sleeper.done = &done;
@@ -495,7 +509,7 @@ void ThreadPool::SignalDone(std::atomic<bool>& done) {
   if (impl_->num_idle.load(std::memory_order_seq_cst) == 0) return;
   Sleeper* sleeper = nullptr;
   {
-    MutexLock lock(impl_->idle_mu);
+    SpinningLock lock(impl_->idle_mu);
     const auto it =
         std::find_if(impl_->idle.begin(), impl_->idle.end(), [key](Sleeper* s) { return s->done == key; });
     if (it == impl_->idle.end()) return;

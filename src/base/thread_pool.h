@@ -41,6 +41,10 @@ class ThreadPool {
   // per unit. A std::bad_alloc of a shard is thrown again here, after all shards have ended.
   void ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn);
 
+  // Takes blocks of a loop of another thread, until there are no more or `stop` is set. False: there was no
+  // loop that wanted help. Blocks are short, and so the caller may have something else to wait for.
+  bool HelpLoop(const std::atomic<bool>& stop);
+
   // Runs queued tasks in the calling thread, and sleeps when there are none, until `done` has been passed
   // to SignalDone. The tasks may belong to anybody, so REQUIRES: the caller holds no lock.
   void HelpUntil(const std::atomic<bool>& done);

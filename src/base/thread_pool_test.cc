@@ -435,5 +435,66 @@ TEST(ThreadPoolTest, DestroysTheTasksItRan) {
   EXPECT_EQ(token.use_count(), 1);
 }
 
+// A loop of eight blocks that begins on a worker of `pool`, which has one. Each block waits until `go_on`.
+class LoopOnWorker {
+ public:
+  LoopOnWorker(ThreadPool& pool, std::function<bool()> go_on) {
+    pool.Schedule([this, &pool, go_on = std::move(go_on)] {
+      pool.ParallelFor(8, 20'000, [&](int64_t begin, int64_t /*end*/) {
+        (std::this_thread::get_id() == outsider_ ? of_outsider : of_worker).fetch_add(1);
+        int64_t none = -1;
+        first.compare_exchange_strong(none, begin);
+        while (!go_on()) std::this_thread::yield();
+      });
+      done.Notify();
+    });
+    while (of_worker.load() == 0) std::this_thread::yield();
+  }
+
+  std::atomic<int64_t> first{-1};  // the block that began first
+  std::atomic<int> of_outsider{0}, of_worker{0};
+  Notification done;
+
+ private:
+  const std::thread::id outsider_ = std::this_thread::get_id();
+};
+
+TEST(ThreadPoolTest, HelpLoopTakesBlocksOfAnotherThread) {
+  ThreadPool pool("test", 2);
+  const std::atomic<bool> stop{false};
+  EXPECT_FALSE(pool.HelpLoop(stop));  // there is none
+  LoopOnWorker* started = nullptr;
+  std::atomic<bool> ready{false};
+  // The worker stays in its first block until this thread has taken one.
+  LoopOnWorker loop(pool, [&] { return ready.load() && started->of_outsider.load() > 0; });
+  started = &loop;
+  ready = true;
+  EXPECT_TRUE(pool.HelpLoop(stop));
+  EXPECT_GE(loop.of_outsider.load(), 1);
+  loop.done.Wait();
+  EXPECT_EQ(loop.of_outsider.load() + loop.of_worker.load(), 8);
+  EXPECT_FALSE(pool.HelpLoop(stop));
+}
+
+TEST(ThreadPoolTest, HelpLoopTakesNoBlockOnceItIsToldToStop) {
+  ThreadPool pool("test", 2);
+  const std::atomic<bool> stop{true};
+  std::atomic<bool> go_on{false};
+  LoopOnWorker loop(pool, [&] { return go_on.load(); });
+  EXPECT_TRUE(pool.HelpLoop(stop));
+  EXPECT_EQ(loop.of_outsider.load(), 0);
+  go_on = true;
+  loop.done.Wait();
+  EXPECT_EQ(loop.of_worker.load(), 8);
+}
+
+// What a thread has in its cache does not depend on which of them begins a loop.
+TEST(ThreadPoolTest, TheFirstBlockDependsOnTheThreadThatBegins) {
+  ThreadPool pool("test", 2);
+  LoopOnWorker loop(pool, [] { return true; });
+  loop.done.Wait();
+  EXPECT_EQ(loop.first.load(), 4);  // the second half is that of the only worker
+}
+
 }  // namespace
 }  // namespace millrace

@@ -15,6 +15,8 @@ namespace {
 
 // About what it costs to wake a sleeping thread.
 constexpr auto kSpin = std::chrono::microseconds(20);
+// For a thread that has helped with a loop in this wait: the next loop is probably near.
+constexpr auto kSpinBetweenLoops = std::chrono::microseconds(100);
 
 // Work that belongs to another step. Frees itself.
 class Task final : public Walker {
@@ -161,8 +163,14 @@ void ReadyQueue::SpinWhileEmpty() const {
   constexpr unsigned kInVain = 4, kTryAgain = 16;
   thread_local unsigned in_vain = 0;
   if (in_vain >= kInVain && ++in_vain % kTryAgain != 0) return;
-  const auto until = std::chrono::steady_clock::now() + kSpin;
+  auto until = std::chrono::steady_clock::now() + kSpin;
   while (!maybe_work_.load(std::memory_order_relaxed)) {
+    // The workers run nodes of this step, whose loops they would else run alone.
+    if (pool_ != nullptr && pool_->HelpLoop(maybe_work_)) {
+      in_vain = 0;
+      until = std::chrono::steady_clock::now() + kSpinBetweenLoops;
+      continue;
+    }
     if (std::chrono::steady_clock::now() < until) continue;
     ++in_vain;
     return;

@@ -49,7 +49,7 @@ class ReadyQueue final : public RefCounted, public BlockingHost {
   bool detached() const { return detached_; }
   void Push(std::span<const Item> items) MR_EXCLUDES(mu_);
   // Gives a node to the step's own thread if that has nothing to do but to wait; else false. For long nodes:
-  // that thread helps no other while it waits, whereas a worker which is free shares the loops in kernels.
+  // that thread helps with loops only until it sleeps, whereas the pool wakes a worker for them.
   bool HandOver(const Item& item) MR_EXCLUDES(mu_);
   // Has `task` run by a thread that works for this step.
   void Schedule(UniqueFunction<void()> task) MR_EXCLUDES(mu_);

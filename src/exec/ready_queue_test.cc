@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <deque>
 #include <random>
 #include <thread>
@@ -98,6 +100,35 @@ TEST(ItemFifoTest, GivesItemsInTheirOrder) {
     }
     ASSERT_EQ(fifo.empty(), expected.empty());
   }
+}
+
+// The worker has a node with a loop, and the step's own thread nothing to do but to wait for it.
+TEST(ReadyQueueTest, TheOwnThreadHelpsWithLoopsWhileItWaits) {
+  ThreadPool pool("test", 2);
+  bool helped = false;
+  // In a thread that has not waited in vain before, which sleeps sooner.
+  std::thread([&] {
+    const RefPtr<ReadyQueue> queue = MakeRef<ReadyQueue>(&pool);
+    const std::thread::id own = std::this_thread::get_id();
+    std::atomic<bool> looping{false}, own_has_block{false};
+    CallingWalker walker([&] {
+      if (std::this_thread::get_id() == own) {
+        while (!looping) std::this_thread::yield();
+        return;
+      }
+      pool.ParallelFor(16, 20'000, [&](int64_t /*begin*/, int64_t /*end*/) {
+        looping = true;
+        if (std::this_thread::get_id() == own) own_has_block = true;
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (!own_has_block && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+      });
+      helped = own_has_block;
+    });
+    const ReadyItem item{.walker = &walker};
+    queue->Push(std::vector<ReadyItem>{item, item});
+    queue->WorkUntilDone();
+  }).join();
+  EXPECT_TRUE(helped);
 }
 
 }  // namespace
