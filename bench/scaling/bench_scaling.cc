@@ -6,11 +6,12 @@
 // changes slows all of them. The best time of a case counts.
 //
 //   bench_scaling [--filter=TEXT] [--threads=N] [--rounds=N] [--ms=N] [--rivals=0|1]
-//                [--out=FILE]
+//                [--out=FILE] [--trace=FOLDER]
 //
 // --filter: rows whose name contains TEXT; --threads: at most N; --rounds: samples of a case (15); --ms:
 // length of a sample (30); --rivals: whether they run, too (1); --out: the figures as JSON, which
-// bench/scaling/plot.py draws.
+// bench/scaling/plot.py draws; --trace: one more step of each case is traced into FOLDER/ROW.THREADS.pb,
+// which `millrace trace` shows.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/scaling/program.h"
 #include "bench/scaling/rows.h"
 #include "millrace/json_writer.h"
 
@@ -35,6 +37,7 @@ struct Options {
   int ms = 30;
   bool rivals = true;
   std::string out;
+  std::string trace;
 };
 
 struct Case {
@@ -83,6 +86,15 @@ void Print(const ScalingRow& row, const std::vector<Case>& cases) {
   std::fflush(stdout);
 }
 
+void Trace(const Options& options, const ScalingRow& row, const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    if (c.rival) continue;
+    trace_file = options.trace + '/' + std::string(row.name) + '.' + std::to_string(c.threads) + ".pb";
+    c.step();
+    trace_file.clear();
+  }
+}
+
 void Write(const ScalingRow& row, const std::vector<Case>& cases, JsonWriter* json) {
   json->BeginObject().Field("name", row.name).Field("what", row.what);
   json->Key("cases").BeginArray();
@@ -114,6 +126,7 @@ int Main(const Options& options) {
     Measure(options, &cases);
     Print(row, cases);
     Write(row, cases, &json);
+    if (!options.trace.empty()) Trace(options, row, cases);
   }
   json.EndArray().EndObject();
   if (!options.out.empty() && !(std::ofstream(options.out) << json.text() << '\n')) {
@@ -137,6 +150,8 @@ bool Parse(int argc, char** argv, Options* options) {
       options->filter = value;
     } else if (name == "--out") {
       options->out = value;
+    } else if (name == "--trace") {
+      options->trace = value;
     } else if (name == "--rivals") {
       options->rivals = value != "0";
     } else if (!(name == "--threads" && number(value, &options->threads)) &&
@@ -156,7 +171,7 @@ int main(int argc, char** argv) {
   if (!millrace::bench::Parse(argc, argv, &options)) {
     std::fprintf(stderr,
                  "usage: bench_scaling [--filter=TEXT] [--threads=N] [--rounds=N] [--ms=N] [--rivals=0|1] "
-                 "[--out=FILE]\n");
+                 "[--out=FILE] [--trace=FOLDER]\n");
     return 2;
   }
   return millrace::bench::Main(options);

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,8 +14,30 @@
 #include "millrace/losses.h"
 #include "millrace/ops.h"
 #include "millrace/optimizers.h"
+#include "millrace/run_metadata.h"
 
 namespace millrace::bench {
+
+std::string trace_file;
+
+namespace {
+
+void RunTraced(const ClientSession& session, const Program& program) {
+  ClientSession::Feeds feeds;
+  for (size_t i = 0; i < program.feeds.size(); ++i)
+    feeds.emplace_back(program.placeholders[i], program.feeds[i]);
+  std::vector<Tensor> outputs;
+  RunMetadata metadata;
+  // The first run compiles.
+  for (int i = 0; i < 4; ++i) {
+    metadata = RunMetadata();
+    CheckOk(session.Run({.trace_level = RunOptions::TraceLevel::kFull}, feeds, program.fetches,
+                        program.targets, &outputs, &metadata));
+  }
+  std::ofstream(trace_file, std::ios::binary) << metadata.SerializeAsString();
+}
+
+}  // namespace
 
 Step Prepare(const Scope& scope, Program program, int threads) {
   CheckOk(scope.status());
@@ -23,9 +47,10 @@ Step Prepare(const Scope& scope, Program program, int threads) {
   if (!program.initializers.empty()) CheckOk(session->Run({}, {}, program.initializers, nullptr));
   const auto callable = session->MakeCallable(program.placeholders, program.fetches, program.targets);
   CheckOk(callable.status());
-  return [session, handle = *callable, feeds = std::move(program.feeds)] {
+  return [session, handle = *callable, program = std::move(program)] {
+    if (!trace_file.empty()) return RunTraced(*session, program);
     std::vector<Tensor> outputs;
-    CheckOk(session->RunCallable(handle, feeds, &outputs));
+    CheckOk(session->RunCallable(handle, program.feeds, &outputs));
   };
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "bench/scaling/rows.h"
@@ -21,6 +22,9 @@ struct Program {
 
 // A session of that many threads, initialised.
 Step Prepare(const Scope& scope, Program program, int threads);
+
+// Where the next step of a row writes its trace, as a RunMetadata; empty: it is not traced.
+extern std::string trace_file;
 
 // A placeholder that is fed with random numbers up to `limit`.
 Output Input(const Scope& scope, Program* program, const TensorShape& shape, float limit = 1);
