@@ -30,6 +30,13 @@ StepRunner::~StepRunner() {
   free(started_list_);
 }
 
+// CancelSteps may have meant the step before, which ended meanwhile. What Close cancels stays refused:
+// closed_ is read later.
+void StepRunner::ForgetLateCancel(Context& context) {
+  if (context.cancellation.IsCancelled()) [[unlikely]]
+    context.cancellation.Reset();
+}
+
 StepRunner::Context* StepRunner::Acquire(List& from) {
   std::atomic<Context*>& list = from.first;
   for (Context* c = list.load(std::memory_order_acquire); c != nullptr; c = c->next) {
@@ -37,6 +44,7 @@ StepRunner::Context* StepRunner::Acquire(List& from) {
     // Acquire pairs with the release at the end of a step: its last use is over.
     if (!c->in_use.load(std::memory_order_relaxed) &&
         c->in_use.compare_exchange_strong(free, true, std::memory_order_seq_cst)) {
+      ForgetLateCancel(*c);
       return c;
     }
   }
@@ -48,6 +56,7 @@ StepRunner::Context* StepRunner::AcquireOwn(List& from) {
     if (c->in_use.load(std::memory_order_relaxed)) continue;
     c->in_use.store(true, std::memory_order_relaxed);
     LightFence();  // pairs with the heavy ones in Close and CancelSteps
+    ForgetLateCancel(*c);
     return c;
   }
   return AddContext(from);

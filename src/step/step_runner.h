@@ -84,6 +84,7 @@ class StepRunner {
   // From a list that no other thread takes from.
   static Context* AcquireOwn(List& list);
   static Context* AddContext(List& list);
+  static void ForgetLateCancel(Context& context);
   // Makes the context serve the request.
   static StepArgs Begin(Context& context, const CompiledStep& step, const Request& request,
                         CancellationManager::Token* token);

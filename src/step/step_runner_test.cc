@@ -74,6 +74,7 @@ class StepRunnerTest : public ::testing::Test {
   StepCompiler compiler_{{&worker_}, CompileOptions()};
   std::vector<std::unique_ptr<CompiledStep>> steps_;
   StepRunner runner_;
+  std::atomic<int64_t> steps_run_{0};
 };
 
 TEST_F(StepRunnerTest, AStepGivesItsFetches) {
@@ -113,6 +114,35 @@ TEST_F(StepRunnerTest, TheCallersCancellationEndsAStep) {
   canceller.join();
   EXPECT_TRUE(errors::IsCancelled(Run(step, 0, nullptr, {.cancellation = &cancellation})))
       << "from the start";
+}
+
+TEST_F(StepRunnerTest, CancellingEndsNoStepThatBeginsAfterwards) {
+  const CompiledStep& step = Compile({{}, {}, {"lock"}});
+  std::atomic<int64_t> begun{0}, ended{0};
+  std::atomic<bool> stop{false};
+  std::thread canceller([&] {
+    while (!stop) {
+      ++begun;
+      runner_.CancelSteps();
+      ++ended;
+      // So that steps that begin after this call end before the next.
+      for (const int64_t next = steps_run_ + 3; steps_run_ < next && !stop;) std::this_thread::yield();
+    }
+  });
+  int64_t undisturbed = 0, failed = 0;
+  for (int i = 0; i < 200000; ++i) {
+    const int64_t before = begun;
+    while (ended < before) std::this_thread::yield();
+    const Status status = Run(step, 0);
+    ++steps_run_;
+    if (begun != before) continue;  // a call overlapped the step
+    ++undisturbed;
+    failed += status.ok() ? 0 : 1;
+  }
+  stop = true;
+  canceller.join();
+  EXPECT_GT(undisturbed, 0);
+  EXPECT_EQ(failed, 0);
 }
 
 TEST_F(StepRunnerTest, CloseEndsStepsAndRefusesLaterOnes) {
