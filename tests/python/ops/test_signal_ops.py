@@ -130,3 +130,27 @@ def test_gradients() -> None:
     (grad,) = tf.gradients(tf.reduce_sum(tf.square(tf.abs(tf.signal.rfft(x)))), x)
     spectrum = np.fft.rfft(X)
     np.testing.assert_allclose(run(tf.reduce_sum(grad * x)), 2 * np.sum(np.abs(spectrum) ** 2), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("shape", [(1, 256), (40, 256), (5, 3, 90), (3, 20, 34, 17), (2, 8, 16, 32), (9, 37)])
+def test_transforms_of_many_lines_are_as_exact_as_their_type(dtype: Any, shape: tuple[int, ...]) -> None:
+    rng = np.random.RandomState(4)
+    x = (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+    limit = 4e-7 if dtype == np.complex64 else 1e-15
+
+    def compare(found: Any, expected: Any) -> None:
+        assert np.linalg.norm(found - expected) <= limit * np.linalg.norm(expected)
+
+    for rank in range(1, min(len(shape), 3) + 1):
+        axes = list(range(-rank, 0))
+        suffix = "" if rank == 1 else f"{rank}D"
+        compare(run(getattr(tf.raw_ops, "FFT" + suffix)(input=tf.constant(x))), np.fft.fftn(x, axes=axes))
+        compare(run(getattr(tf.raw_ops, "IFFT" + suffix)(input=tf.constant(x))), np.fft.ifftn(x, axes=axes))
+        if dtype == np.complex64:
+            real = x.real.copy()
+            spectrum = np.fft.rfftn(real, axes=axes)
+            lengths = list(shape[-rank:])
+            compare(run(getattr(tf.raw_ops, "RFFT" + suffix)(input=real, fft_length=lengths)), spectrum)
+            back = getattr(tf.raw_ops, "IRFFT" + suffix)(input=spectrum.astype(dtype), fft_length=lengths)
+            compare(run(back), real)

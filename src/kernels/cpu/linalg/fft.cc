@@ -12,16 +12,15 @@
 namespace millrace::cpu {
 namespace {
 
-using Number = Fft::Number;
-
 constexpr int64_t kLargestFactor = 13;
 
 // The product without the care for infinities that the operator takes.
-inline Number Times(Number a, Number b) {
+template <typename T>
+inline std::complex<T> Times(std::complex<T> a, std::complex<T> b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
 // exp(-2 pi i j / n), exact where it is on an axis.
-Number Root(int64_t j, int64_t n) {
+std::complex<double> Root(int64_t j, int64_t n) {
   const double angle = -2 * std::numbers::pi * static_cast<double>(j) / static_cast<double>(n);
   if (4 * j == n) return {0, -1};
   if (2 * j == n) return {-1, 0};
@@ -31,72 +30,73 @@ Number Root(int64_t j, int64_t n) {
 
 // One stage of Stockham's algorithm: transforms of length p, m of them for each of `stride` positions, then
 // rotations by w. `roots` has those of the whole length, whose part `step` belongs to this stage.
+template <typename T>
 struct Stage {
   int64_t p, m, stride;
-  const Number* roots;
+  const std::complex<T>* roots;
   int64_t n, step;
 };
 
 // Numbers side by side, in memory the real parts before the imaginary ones; one is a Number. The loops are of
 // a constant length so that the compiler makes registers of them.
-template <int kLanes>
+template <typename T, int kLanes>
 struct Lanes {
-  double re[kLanes], im[kLanes];
+  T re[kLanes], im[kLanes];
 };
 
 // Number j of the array at x.
-template <int kLanes>
-inline MR_INLINE_LAMBDA Lanes<kLanes> Load(const double* x, int64_t j) {
-  Lanes<kLanes> a;
+template <int kLanes, typename T>
+inline MR_INLINE_LAMBDA Lanes<T, kLanes> Load(const T* x, int64_t j) {
+  Lanes<T, kLanes> a;
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { a.re[l] = x[2 * kLanes * j + l]; });
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { a.im[l] = x[2 * kLanes * j + kLanes + l]; });
   return a;
 }
-template <int kLanes>
-inline MR_INLINE_LAMBDA void Store(const Lanes<kLanes>& a, double* x, int64_t j) {
+template <int kLanes, typename T>
+inline MR_INLINE_LAMBDA void Store(const Lanes<T, kLanes>& a, T* x, int64_t j) {
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { x[2 * kLanes * j + l] = a.re[l]; });
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { x[2 * kLanes * j + kLanes + l] = a.im[l]; });
 }
-template <int kLanes>
-inline MR_INLINE_LAMBDA Lanes<kLanes> Plus(const Lanes<kLanes>& a, const Lanes<kLanes>& b) {
-  Lanes<kLanes> sum;
+template <int kLanes, typename T>
+inline MR_INLINE_LAMBDA Lanes<T, kLanes> Plus(const Lanes<T, kLanes>& a, const Lanes<T, kLanes>& b) {
+  Lanes<T, kLanes> sum;
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { sum.re[l] = a.re[l] + b.re[l]; });
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { sum.im[l] = a.im[l] + b.im[l]; });
   return sum;
 }
-template <int kLanes>
-inline MR_INLINE_LAMBDA Lanes<kLanes> Minus(const Lanes<kLanes>& a, const Lanes<kLanes>& b) {
-  Lanes<kLanes> difference;
+template <int kLanes, typename T>
+inline MR_INLINE_LAMBDA Lanes<T, kLanes> Minus(const Lanes<T, kLanes>& a, const Lanes<T, kLanes>& b) {
+  Lanes<T, kLanes> difference;
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { difference.re[l] = a.re[l] - b.re[l]; });
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { difference.im[l] = a.im[l] - b.im[l]; });
   return difference;
 }
-template <int kLanes>
-inline MR_INLINE_LAMBDA Lanes<kLanes> TimesMinusI(const Lanes<kLanes>& a) {
-  Lanes<kLanes> turned;
+template <int kLanes, typename T>
+inline MR_INLINE_LAMBDA Lanes<T, kLanes> TimesMinusI(const Lanes<T, kLanes>& a) {
+  Lanes<T, kLanes> turned;
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { turned.re[l] = a.im[l]; });
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { turned.im[l] = -a.re[l]; });
   return turned;
 }
 // Sums with a negated factor, not differences: of a difference beside a sum g++ 12 makes one instruction that
 // contracts, also where contracting is off.
-template <int kLanes>
-inline MR_INLINE_LAMBDA Lanes<kLanes> Times(const Lanes<kLanes>& a, const Number& w) {
-  const double re = w.real(), im = w.imag(), less = -im;
-  Lanes<kLanes> product;
+template <int kLanes, typename T>
+inline MR_INLINE_LAMBDA Lanes<T, kLanes> Times(const Lanes<T, kLanes>& a, const std::complex<T>& w) {
+  const T re = w.real(), im = w.imag(), less = -im;
+  Lanes<T, kLanes> product;
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { product.re[l] = a.re[l] * re + a.im[l] * less; });
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { product.im[l] = a.re[l] * im + a.im[l] * re; });
   return product;
 }
 
-template <int kLanes>
-void RunTwo(const Stage& s, const double* x, double* y) {
+template <int kLanes, typename T>
+void RunTwo(const Stage<T>& s, const T* x, T* y) {
   RunLoop([=]() MR_INLINE_LAMBDA {
     for (int64_t q = 0; q < s.m; ++q) {
-      const Number w = s.roots[q * s.step];
+      const std::complex<T> w = s.roots[q * s.step];
       const int64_t a = s.stride * q, b = a + s.stride * s.m, to = s.stride * 2 * q, next = to + s.stride;
       for (int64_t r = 0; r < s.stride; ++r) {
-        const Lanes<kLanes> u = Load<kLanes>(x, a + r), v = Load<kLanes>(x, b + r);
+        const Lanes<T, kLanes> u = Load<kLanes>(x, a + r), v = Load<kLanes>(x, b + r);
         Store(Plus(u, v), y, to + r);
         Store(Times(Minus(u, v), w), y, next + r);
       }
@@ -104,17 +104,19 @@ void RunTwo(const Stage& s, const double* x, double* y) {
   });
 }
 
-template <int kLanes>
-void RunFour(const Stage& s, const double* x, double* y) {
+template <int kLanes, typename T>
+void RunFour(const Stage<T>& s, const T* x, T* y) {
   RunLoop([=]() MR_INLINE_LAMBDA {
     for (int64_t q = 0; q < s.m; ++q) {
-      const Number w1 = s.roots[q * s.step], w2 = s.roots[2 * q * s.step], w3 = s.roots[3 * q * s.step];
+      const std::complex<T> w1 = s.roots[q * s.step], w2 = s.roots[2 * q * s.step],
+                            w3 = s.roots[3 * q * s.step];
       const int64_t from = s.stride * q, gap = s.stride * s.m, to = s.stride * 4 * q;
       for (int64_t r = 0; r < s.stride; ++r) {
-        const Lanes<kLanes> a = Load<kLanes>(x, from + r), b = Load<kLanes>(x, from + gap + r),
-                            c = Load<kLanes>(x, from + 2 * gap + r), d = Load<kLanes>(x, from + 3 * gap + r);
-        const Lanes<kLanes> even = Plus(a, c), odd = Plus(b, d), difference = Minus(a, c);
-        const Lanes<kLanes> turned = TimesMinusI(Minus(b, d));
+        const Lanes<T, kLanes> a = Load<kLanes>(x, from + r), b = Load<kLanes>(x, from + gap + r),
+                               c = Load<kLanes>(x, from + 2 * gap + r),
+                               d = Load<kLanes>(x, from + 3 * gap + r);
+        const Lanes<T, kLanes> even = Plus(a, c), odd = Plus(b, d), difference = Minus(a, c);
+        const Lanes<T, kLanes> turned = TimesMinusI(Minus(b, d));
         Store(Plus(even, odd), y, to + r);
         Store(Times(Plus(difference, turned), w1), y, to + s.stride + r);
         Store(Times(Minus(even, odd), w2), y, to + 2 * s.stride + r);
@@ -124,17 +126,17 @@ void RunFour(const Stage& s, const double* x, double* y) {
   });
 }
 
-template <int kLanes>
-void RunAny(const Stage& s, const double* x, double* y) {
+template <int kLanes, typename T>
+void RunAny(const Stage<T>& s, const T* x, T* y) {
   RunLoop([=]() MR_INLINE_LAMBDA {
     const int64_t turn = s.n / s.p;  // the roots of order p lie so far apart
     for (int64_t q = 0; q < s.m; ++q) {
       for (int64_t j = 0; j < s.p; ++j) {
-        const Number w = s.roots[j * q * s.step];
+        const std::complex<T> w = s.roots[j * q * s.step];
         const int64_t to = s.stride * (s.p * q + j);
         for (int64_t r = 0; r < s.stride; ++r) {
           const int64_t from = s.stride * q + r;
-          Lanes<kLanes> sum = Load<kLanes>(x, from);
+          Lanes<T, kLanes> sum = Load<kLanes>(x, from);
           for (int64_t k = 1; k < s.p; ++k) {
             sum = Plus(sum, Times(Load<kLanes>(x, from + k * s.stride * s.m), s.roots[j * k % s.p * turn]));
           }
@@ -146,13 +148,13 @@ void RunAny(const Stage& s, const double* x, double* y) {
 }
 
 // The stages of a transform of n numbers in x, by way of `scratch`.
-template <int kLanes>
-void RunStages(const std::vector<int64_t>& factors, const Number* roots, int64_t n, double* x,
-               double* scratch) {
-  double *from = x, *to = scratch;
+template <int kLanes, typename T>
+void RunStages(const std::vector<int64_t>& factors, const std::complex<T>* roots, int64_t n, T* x,
+               T* scratch) {
+  T *from = x, *to = scratch;
   int64_t length = n, stride = 1;
   for (const int64_t p : factors) {
-    const Stage stage{p, length / p, stride, roots, n, stride};
+    const Stage<T> stage{p, length / p, stride, roots, n, stride};
     if (p == 4) {
       RunFour<kLanes>(stage, from, to);
     } else if (p == 2) {
@@ -167,31 +169,43 @@ void RunStages(const std::vector<int64_t>& factors, const Number* roots, int64_t
   if (from != x) std::copy_n(from, 2 * kLanes * n, x);
 }
 
-}  // namespace
-
-Fft::Fft(int64_t n) : n_(n) {
+// The length without its factors up to kLargestFactor, which are added to `factors`.
+int64_t TakeSmallFactors(int64_t n, std::vector<int64_t>* factors) {
   int64_t rest = n;
   for (const int64_t p : {4, 2, 3, 5, 7, 11, 13}) {
-    for (; rest > 1 && rest % p == 0; rest /= p) factors_.push_back(p);
-  }
-  roots_.resize(static_cast<size_t>(std::max<int64_t>(n, 0)));
-  if (rest <= 1) {
-    for (int64_t j = 0; j < n; ++j) roots_[static_cast<size_t>(j)] = Root(j, n);
-    return;
+    for (; rest > 1 && rest % p == 0; rest /= p) factors->push_back(p);
   }
   static_assert(kLargestFactor == 13);
+  return rest;
+}
+
+}  // namespace
+
+bool HasSmallFactors(int64_t n) {
+  std::vector<int64_t> factors;
+  return TakeSmallFactors(n, &factors) <= 1;
+}
+
+template <typename T>
+BasicFft<T>::BasicFft(int64_t n) : n_(n) {
+  const int64_t rest = TakeSmallFactors(n, &factors_);
+  roots_.resize(static_cast<size_t>(std::max<int64_t>(n, 0)));
+  if (rest <= 1) {
+    for (int64_t j = 0; j < n; ++j) roots_[static_cast<size_t>(j)] = Number(Root(j, n));
+    return;
+  }
   factors_.clear();
   // j * j modulo 2 n, by differences, as it would overflow.
   int64_t square = 0;
   for (int64_t j = 0; j < n; ++j) {
-    roots_[static_cast<size_t>(j)] = Root(square, 2 * n);
+    roots_[static_cast<size_t>(j)] = Number(Root(square, 2 * n));
     square = (square + 2 * j + 1) % (2 * n);
   }
   const auto m = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
-  longer_ = std::make_unique<Fft>(m);
+  longer_ = std::make_unique<BasicFft>(m);
   kernel_.assign(static_cast<size_t>(m), Number(0));
   for (int64_t j = 0; j < n; ++j) {
-    const Number value = std::conj(roots_[static_cast<size_t>(j)]) / static_cast<double>(m);
+    const Number value = std::conj(roots_[static_cast<size_t>(j)]) / static_cast<T>(m);
     kernel_[static_cast<size_t>(j)] = value;
     if (j > 0) kernel_[static_cast<size_t>(m - j)] = value;
   }
@@ -199,13 +213,16 @@ Fft::Fft(int64_t n) : n_(n) {
   longer_->Run(kernel_.data(), /*inverse=*/false, scratch.data());
 }
 
-Fft::~Fft() = default;
+template <typename T>
+BasicFft<T>::~BasicFft() = default;
 
-int64_t Fft::scratch_size() const {
+template <typename T>
+int64_t BasicFft<T>::scratch_size() const {
   return longer_ == nullptr ? n_ : longer_->size() + longer_->scratch_size();
 }
 
-void Fft::Run(Number* x, bool inverse, Number* scratch) const {
+template <typename T>
+void BasicFft<T>::Run(Number* x, bool inverse, Number* scratch) const {
   if (n_ <= 1) return;
   if (!inverse) return RunForward(x, scratch);
   for (int64_t j = 0; j < n_; ++j) x[j] = std::conj(x[j]);
@@ -213,20 +230,21 @@ void Fft::Run(Number* x, bool inverse, Number* scratch) const {
   for (int64_t j = 0; j < n_; ++j) x[j] = std::conj(x[j]);
 }
 
-void Fft::RunForward(Number* x, Number* scratch) const {
+template <typename T>
+void BasicFft<T>::RunForward(Number* x, Number* scratch) const {
   if (longer_ == nullptr) {
-    RunStages<1>(factors_, roots_.data(), n_, reinterpret_cast<double*>(x),
-                 reinterpret_cast<double*>(scratch));
+    RunStages<1>(factors_, roots_.data(), n_, reinterpret_cast<T*>(x), reinterpret_cast<T*>(scratch));
   } else {
     RunChirp(x, scratch);
   }
 }
 
-void Fft::RunLanes(double* x, bool inverse, double* scratch) const {
+template <typename T>
+void BasicFft<T>::RunLanes(T* x, bool inverse, T* scratch) const {
   if (n_ <= 1) return;
   const auto conjugate = [=, n = inverse ? n_ : 0]() MR_INLINE_LAMBDA {
     for (int64_t j = 0; j < n; ++j) {
-      double* const imaginary = x + 2 * kLanes * j + kLanes;
+      T* const imaginary = x + 2 * kLanes * j + kLanes;
       ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { imaginary[l] = -imaginary[l]; });
     }
   };
@@ -236,7 +254,8 @@ void Fft::RunLanes(double* x, bool inverse, double* scratch) const {
 }
 
 // j k = (j j + k k - (k - j)(k - j)) / 2 makes a convolution of the transform.
-void Fft::RunChirp(Number* x, Number* scratch) const {
+template <typename T>
+void BasicFft<T>::RunChirp(Number* x, Number* scratch) const {
   const int64_t m = longer_->size();
   Number *a = scratch, *rest = scratch + m;
   for (int64_t j = 0; j < n_; ++j) a[j] = Times(x[j], roots_[static_cast<size_t>(j)]);
@@ -247,12 +266,14 @@ void Fft::RunChirp(Number* x, Number* scratch) const {
   for (int64_t j = 0; j < n_; ++j) x[j] = Times(a[j], roots_[static_cast<size_t>(j)]);
 }
 
-RealFft::RealFft(int64_t n) : half_(n / 2) {
-  for (int64_t k = 0; 4 * k <= n; ++k) roots_.push_back(Root(k, n));
+template <typename T>
+BasicRealFft<T>::BasicRealFft(int64_t n) : half_(n / 2) {
+  for (int64_t k = 0; 4 * k <= n; ++k) roots_.push_back(Number(Root(k, n)));
 }
 
+template <typename T>
 template <int kLanes>
-void RealFft::Run(double* x, bool inverse, double* scratch) const {
+void BasicRealFft<T>::Run(T* x, bool inverse, T* scratch) const {
   if constexpr (kLanes == 1) {
     half_.Run(reinterpret_cast<Number*>(x), inverse, reinterpret_cast<Number*>(scratch));
   } else {
@@ -262,12 +283,13 @@ void RealFft::Run(double* x, bool inverse, double* scratch) const {
 
 // With Z of the pairs, E = (Z[k] + conj(Z[h - k])) / 2 of the even samples and O of the odd ones, X[k] is E +
 // w O.
+template <typename T>
 template <int kLanes>
-void RealFft::Forward(double* x, double* scratch) const {
+void BasicRealFft<T>::Forward(T* x, T* scratch) const {
   Run<kLanes>(x, /*inverse=*/false, scratch);
   RunLoop([=, h = half(), roots = roots_.data()]() MR_INLINE_LAMBDA {
-    const Lanes<kLanes> z = Load<kLanes>(x, 0);
-    Lanes<kLanes> first, last;
+    const Lanes<T, kLanes> z = Load<kLanes>(x, 0);
+    Lanes<T, kLanes> first, last;
     ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
       first.re[l] = z.re[l] + z.im[l];
       last.re[l] = z.re[l] - z.im[l];
@@ -276,18 +298,18 @@ void RealFft::Forward(double* x, double* scratch) const {
     Store(first, x, 0);
     Store(last, x, h);
     for (int64_t k = 1; 2 * k <= h; ++k) {
-      const Lanes<kLanes> a = Load<kLanes>(x, k), b = Load<kLanes>(x, h - k);
-      const double re = 0.5 * roots[k].real(), im = 0.5 * roots[k].imag();
-      Lanes<kLanes> own, other;
+      const Lanes<T, kLanes> a = Load<kLanes>(x, k), b = Load<kLanes>(x, h - k);
+      const T re = T{0.5} * roots[k].real(), im = T{0.5} * roots[k].imag();
+      Lanes<T, kLanes> own, other;
       ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
-        const double even = 0.5 * (a.re[l] + b.re[l]), less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
-        const double turned = more * re + less * im;
+        const T even = T{0.5} * (a.re[l] + b.re[l]), less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
+        const T turned = more * re + less * im;
         own.re[l] = even + turned;
         other.re[l] = even - turned;
       });
       ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
-        const double even = 0.5 * (a.im[l] - b.im[l]), less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
-        const double turned = more * im - less * re;
+        const T even = T{0.5} * (a.im[l] - b.im[l]), less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
+        const T turned = more * im - less * re;
         own.im[l] = even + turned;
         other.im[l] = turned - even;
       });
@@ -297,29 +319,30 @@ void RealFft::Forward(double* x, double* scratch) const {
   });
 }
 
+template <typename T>
 template <int kLanes>
-void RealFft::Inverse(double* x, double* scratch) const {
+void BasicRealFft<T>::Inverse(T* x, T* scratch) const {
   RunLoop([=, h = half(), roots = roots_.data()]() MR_INLINE_LAMBDA {
-    const Lanes<kLanes> first = Load<kLanes>(x, 0), last = Load<kLanes>(x, h);
-    Lanes<kLanes> z;
+    const Lanes<T, kLanes> first = Load<kLanes>(x, 0), last = Load<kLanes>(x, h);
+    Lanes<T, kLanes> z;
     ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
       z.re[l] = first.re[l] + last.re[l];
       z.im[l] = first.re[l] - last.re[l];
     });
     Store(z, x, 0);
     for (int64_t k = 1; 2 * k <= h; ++k) {
-      const Lanes<kLanes> a = Load<kLanes>(x, k), b = Load<kLanes>(x, h - k);
-      const double re = roots[k].real(), im = roots[k].imag(), minus = -im;  // see Times
-      Lanes<kLanes> own, other;
+      const Lanes<T, kLanes> a = Load<kLanes>(x, k), b = Load<kLanes>(x, h - k);
+      const T re = roots[k].real(), im = roots[k].imag(), minus = -im;  // see Times
+      Lanes<T, kLanes> own, other;
       ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
-        const double sum = a.re[l] + b.re[l], less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
-        const double turned = more * re + less * minus;
+        const T sum = a.re[l] + b.re[l], less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
+        const T turned = more * re + less * minus;
         own.re[l] = sum - turned;
         other.re[l] = sum + turned;
       });
       ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
-        const double sum = a.im[l] - b.im[l], less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
-        const double turned = less * re + more * im;
+        const T sum = a.im[l] - b.im[l], less = a.re[l] - b.re[l], more = a.im[l] + b.im[l];
+        const T turned = less * re + more * im;
         own.im[l] = sum + turned;
         other.im[l] = turned - sum;
       });
@@ -330,9 +353,17 @@ void RealFft::Inverse(double* x, double* scratch) const {
   Run<kLanes>(x, /*inverse=*/true, scratch);
 }
 
-template void RealFft::Forward<1>(double* x, double* scratch) const;
-template void RealFft::Forward<Fft::kLanes>(double* x, double* scratch) const;
-template void RealFft::Inverse<1>(double* x, double* scratch) const;
-template void RealFft::Inverse<Fft::kLanes>(double* x, double* scratch) const;
+template class BasicFft<float>;
+template class BasicFft<double>;
+template class BasicRealFft<float>;
+template class BasicRealFft<double>;
+#define MR_REAL_FFT(T, kLanes)                                              \
+  template void BasicRealFft<T>::Forward<kLanes>(T * x, T * scratch) const; \
+  template void BasicRealFft<T>::Inverse<kLanes>(T * x, T * scratch) const
+MR_REAL_FFT(float, 1);
+MR_REAL_FFT(float, BasicFft<float>::kLanes);
+MR_REAL_FFT(double, 1);
+MR_REAL_FFT(double, BasicFft<double>::kLanes);
+#undef MR_REAL_FFT
 
 }  // namespace millrace::cpu

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Discrete Fourier transforms of any length, in double precision.
+// Discrete Fourier transforms of any length, in single or double precision.
 #pragma once
 
 #include <complex>
@@ -10,17 +10,23 @@
 
 namespace millrace::cpu {
 
+// Whether no prime factor of a length is large: in single precision, the convolutions of other lengths are
+// not as exact as transforms are.
+bool HasSmallFactors(int64_t n);
+
 // The tables for one length. Immutable, so that any number of threads may use it at the same time. Takes
 // O(n log n) for every n: lengths with large prime factors become convolutions of a length that has none
 // (Bluestein).
-class Fft {
+template <typename T>
+class BasicFft {
  public:
-  using Number = std::complex<double>;
+  using Real = T;
+  using Number = std::complex<T>;
 
-  explicit Fft(int64_t n);
-  ~Fft();
-  Fft(const Fft&) = delete;
-  Fft& operator=(const Fft&) = delete;
+  explicit BasicFft(int64_t n);
+  ~BasicFft();
+  BasicFft(const BasicFft&) = delete;
+  BasicFft& operator=(const BasicFft&) = delete;
 
   int64_t size() const { return n_; }
   // Numbers of scratch memory that Run needs.
@@ -29,11 +35,14 @@ class Fft {
   void Run(Number* x, bool inverse, Number* scratch) const;
 
   // kLanes lines side by side: number j of line l is x[j][0][l] + i x[j][1][l]. Gives each line what Run
-  // gives it. REQUIRES: has_lanes(). `scratch` is as large as x: lanes_size() doubles.
-  static constexpr int64_t kLanes = 8;
+  // gives it. REQUIRES: has_lanes(). `scratch` is as large as x: lanes_size() numbers.
+  static constexpr int64_t kLanes = 64 / sizeof(T);
+  // From so many lines on, places that are not used pay: for real lines, and for complex ones, of which one
+  // alone is faster.
+  static constexpr int64_t kLeastReal = kLanes * 3 / 8, kLeastLanes = kLanes / 2;
   bool has_lanes() const { return longer_ == nullptr && n_ <= kMostInLanes; }
   int64_t lanes_size() const { return n_ * 2 * kLanes; }
-  void RunLanes(double* x, bool inverse, double* scratch) const;
+  void RunLanes(T* x, bool inverse, T* scratch) const;
 
  private:
   static constexpr int64_t kMostInLanes = 4096;  // so that x and scratch stay in the second cache
@@ -45,36 +54,43 @@ class Fft {
   std::vector<int64_t> factors_;  // of n, none large; empty where the length has a large one
   std::vector<Number> roots_;     // exp(-2 pi i j / n); of the chirp exp(-pi i j j / n)
   // For lengths with a large prime factor.
-  std::unique_ptr<Fft> longer_;
+  std::unique_ptr<BasicFft> longer_;
   std::vector<Number> kernel_;  // transform of the conjugate chirp
 };
 
 // Of real lines of an even length, by complex ones of half of it: the numbers at even places are real parts,
 // those at odd places imaginary ones. A spectrum is the first n / 2 + 1 numbers, of which the others are
 // conjugates.
-class RealFft {
+template <typename T>
+class BasicRealFft {
  public:
-  explicit RealFft(int64_t n);  // REQUIRES: n is even and positive
+  using Real = T;
+  using Number = std::complex<T>;
+  static constexpr int64_t kLanes = BasicFft<T>::kLanes, kLeastLanes = BasicFft<T>::kLeastReal;
 
-  static constexpr int64_t kLeastLanes = 3;  // from so many lines on, places that are not used pay
+  explicit BasicRealFft(int64_t n);  // REQUIRES: n is even and positive
+
   int64_t half() const { return half_.size(); }
   bool has_lanes() const { return half_.has_lanes(); }
-  // Of x and of scratch, in doubles, for a number of lines side by side that is 1 or Fft::kLanes.
+  // Of x and of scratch, in numbers of T, for a number of lines side by side that is 1 or BasicFft::kLanes.
   int64_t line_size(int64_t lanes) const { return 2 * lanes * (half_.size() + 1); }
   int64_t scratch_size(int64_t lanes) const { return 2 * lanes * half_.scratch_size(); }
   // In place, from n / 2 pairs of samples to the spectrum.
   template <int kLanes>
-  void Forward(double* x, double* scratch) const;
+  void Forward(T* x, T* scratch) const;
   // From the spectrum to n times the samples. The first and the last number count as real.
   template <int kLanes>
-  void Inverse(double* x, double* scratch) const;
+  void Inverse(T* x, T* scratch) const;
 
  private:
   template <int kLanes>
-  void Run(double* x, bool inverse, double* scratch) const;
+  void Run(T* x, bool inverse, T* scratch) const;
 
-  const Fft half_;
-  std::vector<Fft::Number> roots_;  // exp(-2 pi i k / n) for k <= n / 4
+  const BasicFft<T> half_;
+  std::vector<Number> roots_;  // exp(-2 pi i k / n) for k <= n / 4
 };
+
+using Fft = BasicFft<double>;
+using RealFft = BasicRealFft<double>;
 
 }  // namespace millrace::cpu

@@ -1,19 +1,20 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// FFT, RFFT and their inverses in one, two and three dimensions. All compute in double precision.
+// FFT, RFFT and their inverses in one, two and three dimensions. Numbers of 32 bits are
+// transformed in single precision, but for lengths with large prime factors.
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 
 #include "base/mutex.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/linalg/fft.h"
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/vector/transpose.h"
 
 namespace millrace {
 namespace {
-
-using Number = cpu::Fft::Number;
 
 // The plans of the lengths seen last.
 template <typename Plan>
@@ -34,15 +35,15 @@ class Plans {
   std::vector<std::pair<int64_t, std::shared_ptr<const Plan>>> plans_ MR_GUARDED_BY(mu_);
 };
 
-template <typename T>
+template <typename Number, typename T>
 Number Load(T value) {
   if constexpr (kIsComplex<T>) {
     return Number(value);
   } else {
-    return Number(static_cast<double>(value));
+    return Number(static_cast<typename Number::value_type>(value));
   }
 }
-template <typename T>
+template <typename T, typename Number>
 T Store(Number value) {
   if constexpr (kIsComplex<T>) {
     return T(value);
@@ -66,63 +67,125 @@ T* LineOf(const Axis& a, T* data, int64_t length, int64_t i) {
   return data + i / a.inner * length * a.inner + i % a.inner;
 }
 
-// kLanes lines, from the i-th on, side by side.
-template <typename In, typename Out>
-void RunLanes(const cpu::Fft& fft, const Axis& a, const In* in, Out* out, int64_t i, double* x,
-              double* scratch) {
-  constexpr int64_t kLanes = cpu::Fft::kLanes;
+// Between kLanes complex numbers side by side in memory, at `count` places that are `stride` reals apart, and
+// their real parts before their imaginary ones.
+template <int64_t kLanes, typename T>
+void SplitParts(const T* from, int64_t count, int64_t stride, T* x) {
+  RunLoop([=]() MR_INLINE_LAMBDA {
+    for (int64_t j = 0; j < count; ++j) {
+      const T* const own = from + j * stride;
+      T* const to = x + 2 * kLanes * j;
+      for (int64_t l = 0; l < kLanes; ++l) {
+        to[l] = own[2 * l];
+        to[kLanes + l] = own[2 * l + 1];
+      }
+    }
+  });
+}
+template <int64_t kLanes, typename T>
+void JoinParts(const T* x, int64_t count, T* to, int64_t stride) {
+  RunLoop([=]() MR_INLINE_LAMBDA {
+    for (int64_t j = 0; j < count; ++j) {
+      const T* const own = x + 2 * kLanes * j;
+      T* const at = to + j * stride;
+      for (int64_t l = 0; l < kLanes; ++l) {
+        at[2 * l] = own[l];
+        at[2 * l + 1] = own[kLanes + l];
+      }
+    }
+  });
+}
+template <typename T>
+void Scale(T* x, int64_t n, T factor) {
+  if (factor == T{1}) return;
+  RunLoop([=]() MR_INLINE_LAMBDA {
+    for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+  });
+}
+
+// `lines` lines from the i-th on, side by side in places for kLanes.
+template <typename Plan, typename In, typename Out>
+void RunLanes(const Plan& fft, const Axis& a, const In* in, Out* out, int64_t i, int64_t lines,
+              typename Plan::Real* x, typename Plan::Real* scratch) {
+  using Real = typename Plan::Real;
+  using Number = typename Plan::Number;
+  constexpr int64_t kLanes = Plan::kLanes;
+  constexpr bool kSameIn = std::is_same_v<In, Number>, kSameOut = std::is_same_v<Out, Number>;
+  // Lines of one block of the outer dimensions begin side by side.
+  const bool together = lines == kLanes && i / a.inner == (i + lines - 1) / a.inner;
   const In* from[kLanes];
   Out* to[kLanes];
-  for (int64_t l = 0; l < kLanes; ++l) {
+  for (int64_t l = 0; l < lines; ++l) {
     from[l] = LineOf(a, in, a.in_length, i + l);
     to[l] = LineOf(a, out, a.out_length, i + l);
   }
-  for (int64_t j = 0; j < a.in_length; ++j) {
-    double* const at = x + 2 * kLanes * j;
-    for (int64_t l = 0; l < kLanes; ++l) {
-      const Number value = Load(from[l][j * a.inner]);
-      at[l] = value.real();
-      at[kLanes + l] = value.imag();
+  const auto load = [&](Real* at, int64_t l, const In& value) {
+    const auto number = Load<Number>(value);
+    at[l] = number.real();
+    at[kLanes + l] = number.imag();
+  };
+  if (kSameIn && a.inner == 1) {
+    cpu::TransposePlane(from[0], 2 * a.in_length, x, kLanes, lines, 2 * a.in_length, sizeof(Real));
+  } else if (kSameIn && together) {
+    SplitParts<kLanes>(reinterpret_cast<const Real*>(from[0]), a.in_length, 2 * a.inner, x);
+  } else {
+    for (int64_t j = 0; j < a.in_length; ++j) {
+      for (int64_t l = 0; l < lines; ++l) load(x + 2 * kLanes * j, l, from[l][j * a.inner]);
     }
   }
   for (int64_t j = a.in_length; j < a.length; ++j) {
-    const double* const half = x + 2 * kLanes * (a.length - j);
-    double* const at = x + 2 * kLanes * j;
+    const Real* const half = x + 2 * kLanes * (a.length - j);
+    Real* const at = x + 2 * kLanes * j;
     for (int64_t l = 0; l < kLanes; ++l) {
       at[l] = half[l];
       at[kLanes + l] = -half[kLanes + l];
     }
   }
   fft.RunLanes(x, a.inverse, scratch);
-  for (int64_t j = 0; j < a.out_length; ++j) {
-    const double* const at = x + 2 * kLanes * j;
-    for (int64_t l = 0; l < kLanes; ++l)
-      to[l][j * a.inner] = Store<Out>(Number(at[l] * a.scale, at[kLanes + l] * a.scale));
+  const auto scale = static_cast<Real>(a.scale);
+  if (kSameOut && a.inner == 1) {
+    Scale(x, 2 * kLanes * a.out_length, scale);
+    cpu::TransposePlane(x, kLanes, to[0], 2 * a.out_length, 2 * a.out_length, lines, sizeof(Real));
+  } else if (kSameOut && together) {
+    Scale(x, 2 * kLanes * a.out_length, scale);
+    JoinParts<kLanes>(x, a.out_length, reinterpret_cast<Real*>(to[0]), 2 * a.inner);
+  } else {
+    for (int64_t j = 0; j < a.out_length; ++j) {
+      const Real* const at = x + 2 * kLanes * j;
+      for (int64_t l = 0; l < lines; ++l)
+        to[l][j * a.inner] = Store<Out>(Number(at[l] * scale, at[kLanes + l] * scale));
+    }
   }
 }
 
-template <typename In, typename Out>
-void RunLine(const cpu::Fft& fft, const Axis& a, const In* from, Out* to, Number* line, Number* scratch) {
-  for (int64_t j = 0; j < a.in_length; ++j) line[j] = Load(from[j * a.inner]);
+template <typename Plan, typename In, typename Out>
+void RunLine(const Plan& fft, const Axis& a, const In* from, Out* to, typename Plan::Number* line,
+             typename Plan::Number* scratch) {
+  using Number = typename Plan::Number;
+  for (int64_t j = 0; j < a.in_length; ++j) line[j] = Load<Number>(from[j * a.inner]);
   // The other half of a real signal's transform is the conjugate of this one.
   for (int64_t j = a.in_length; j < a.length; ++j) line[j] = std::conj(line[a.length - j]);
   fft.Run(line, a.inverse, scratch);
-  for (int64_t j = 0; j < a.out_length; ++j) to[j * a.inner] = Store<Out>(line[j] * a.scale);
+  const auto scale = static_cast<typename Plan::Real>(a.scale);
+  for (int64_t j = 0; j < a.out_length; ++j) to[j * a.inner] = Store<Out>(line[j] * scale);
 }
 
-template <typename In, typename Out>
-void RunAxis(const KernelContext& context, const cpu::Fft& fft, const Axis& a, const In* in, Out* out) {
+template <typename Plan, typename In, typename Out>
+void RunAxis(const KernelContext& context, const Plan& fft, const Axis& a, const In* in, Out* out) {
   context.ParallelFor(a.outer * a.inner, a.length * (fft.has_lanes() ? 6 : 25),
                       [&](int64_t begin, int64_t end) {
                         int64_t i = begin;
-                        if (fft.has_lanes() && end - begin >= cpu::Fft::kLanes) {
-                          std::vector<double> room(static_cast<size_t>(2 * fft.lanes_size()));
-                          for (; i + cpu::Fft::kLanes <= end; i += cpu::Fft::kLanes)
-                            RunLanes(fft, a, in, out, i, room.data(), room.data() + fft.lanes_size());
+                        if (fft.has_lanes() && end - begin >= Plan::kLeastLanes) {
+                          std::vector<typename Plan::Real> room(static_cast<size_t>(2 * fft.lanes_size()));
+                          while (end - i >= Plan::kLeastLanes) {
+                            const int64_t lines = std::min(end - i, Plan::kLanes);
+                            RunLanes(fft, a, in, out, i, lines, room.data(), room.data() + fft.lanes_size());
+                            i += lines;
+                          }
                         }
                         if (i == end) return;
-                        std::vector<Number> line(static_cast<size_t>(a.length));
-                        std::vector<Number> scratch(static_cast<size_t>(fft.scratch_size()));
+                        std::vector<typename Plan::Number> line(static_cast<size_t>(a.length));
+                        std::vector<typename Plan::Number> scratch(static_cast<size_t>(fft.scratch_size()));
                         for (; i < end; ++i) {
                           RunLine(fft, a, LineOf(a, in, a.in_length, i), LineOf(a, out, a.out_length, i),
                                   line.data(), scratch.data());
@@ -132,14 +195,16 @@ void RunAxis(const KernelContext& context, const cpu::Fft& fft, const Axis& a, c
 
 // `lines` lines from the i-th on, in places for kLanes: of real numbers in `in` or in `out`, and of an even
 // length.
-template <int kLanes, typename In, typename Out>
-void RunRealLines(const cpu::RealFft& fft, const Axis& a, const In* in, Out* out, int64_t i, int64_t lines,
-                  double* x, double* scratch) {
+template <int kLanes, typename Plan, typename In, typename Out>
+void RunRealLines(const Plan& fft, const Axis& a, const In* in, Out* out, int64_t i, int64_t lines,
+                  typename Plan::Real* x, typename Plan::Real* scratch) {
+  using Real = typename Plan::Real;
+  using Number = typename Plan::Number;
   // The places of x by twos: real and imaginary parts, or numbers at even and at odd places.
   const auto for_pairs = [&](auto* data, int64_t length, auto&& fn) {
     for (int64_t l = 0; l < lines; ++l) {
       auto* const line = LineOf(a, data, length, i + l);
-      double* at = x + l;
+      Real* at = x + l;
       if constexpr (std::is_floating_point_v<std::remove_cvref_t<decltype(*data)>>) {
         for (int64_t j = 0; j < length; j += 2, at += 2 * kLanes)
           fn(line[j * a.inner], line[(j + 1) * a.inner], at[0], at[kLanes]);
@@ -148,37 +213,53 @@ void RunRealLines(const cpu::RealFft& fft, const Axis& a, const In* in, Out* out
       }
     }
   };
+  // Lines of contiguous numbers of T, in which there are `length` of Reals, to x or from it.
+  const auto is_plane = [&]<typename T>(const T*) {
+    return kLanes > 1 && a.inner == 1 && (std::is_same_v<T, Real> || std::is_same_v<T, Number>);
+  };
+  const auto reals = []<typename T>(const T*, int64_t length) { return kIsComplex<T> ? 2 * length : length; };
+  const bool plane_in = is_plane(in), plane_out = is_plane(out);
+  const int64_t in_reals = reals(in, a.in_length), out_reals = reals(out, a.out_length);
+  if (plane_in) cpu::TransposePlane(in + i * a.in_length, in_reals, x, kLanes, lines, in_reals, sizeof(Real));
   if constexpr (std::is_floating_point_v<In>) {
-    for_pairs(in, a.in_length, [](In even, In odd, double& re, double& im) {
-      re = static_cast<double>(even);
-      im = static_cast<double>(odd);
-    });
-    fft.Forward<kLanes>(x, scratch);
-    for_pairs(out, a.out_length, [](Out& to, double re, double im) { to = Store<Out>(Number(re, im)); });
+    if (!plane_in)
+      for_pairs(in, a.in_length, [](In even, In odd, Real& re, Real& im) {
+        re = static_cast<Real>(even);
+        im = static_cast<Real>(odd);
+      });
+    fft.template Forward<kLanes>(x, scratch);
+    if (!plane_out)
+      for_pairs(out, a.out_length, [](Out& to, Real re, Real im) { to = Store<Out>(Number(re, im)); });
   } else {
-    for_pairs(in, a.in_length, [](const In& from, double& re, double& im) {
-      const Number value = Load(from);
-      re = value.real();
-      im = value.imag();
-    });
-    fft.Inverse<kLanes>(x, scratch);
-    for_pairs(out, a.out_length, [&a](Out& even, Out& odd, double re, double im) {
-      even = static_cast<Out>(re * a.scale);
-      odd = static_cast<Out>(im * a.scale);
-    });
+    if (!plane_in)
+      for_pairs(in, a.in_length, [](const In& from, Real& re, Real& im) {
+        const Number value = Load<Number>(from);
+        re = value.real();
+        im = value.imag();
+      });
+    fft.template Inverse<kLanes>(x, scratch);
+    if (plane_out)
+      Scale(x, out_reals * kLanes, static_cast<Real>(a.scale));
+    else
+      for_pairs(out, a.out_length,
+                [scale = static_cast<Real>(a.scale)](Out& even, Out& odd, Real re, Real im) {
+                  even = static_cast<Out>(re * scale);
+                  odd = static_cast<Out>(im * scale);
+                });
   }
+  if (plane_out)
+    cpu::TransposePlane(x, kLanes, out + i * a.out_length, out_reals, out_reals, lines, sizeof(Real));
 }
 
-template <typename In, typename Out>
-void RunRealAxis(const KernelContext& context, const cpu::RealFft& fft, const Axis& a, const In* in,
-                 Out* out) {
+template <typename Plan, typename In, typename Out>
+void RunRealAxis(const KernelContext& context, const Plan& fft, const Axis& a, const In* in, Out* out) {
   context.ParallelFor(
       a.outer * a.inner, a.length * (fft.has_lanes() ? 3 : 13), [&](int64_t begin, int64_t end) {
-        constexpr int kLanes = cpu::Fft::kLanes;
+        constexpr int kLanes = Plan::kLanes;
         int64_t i = begin;
-        const int64_t lanes = fft.has_lanes() && end - begin >= cpu::RealFft::kLeastLanes ? kLanes : 1;
-        std::vector<double> x(static_cast<size_t>(fft.line_size(lanes)));
-        std::vector<double> scratch(static_cast<size_t>(fft.scratch_size(lanes)));
+        const int64_t lanes = fft.has_lanes() && end - begin >= Plan::kLeastLanes ? kLanes : 1;
+        std::vector<typename Plan::Real> x(static_cast<size_t>(fft.line_size(lanes)));
+        std::vector<typename Plan::Real> scratch(static_cast<size_t>(fft.scratch_size(lanes)));
         for (; i < end; i += lanes) {
           if (lanes == kLanes) {
             RunRealLines<kLanes>(fft, a, in, out, i, std::min(end - i, lanes), x.data(), scratch.data());
@@ -285,7 +366,12 @@ class FftKernel final : public OpKernel {
     const auto run = [&]<typename From, typename To>(int i, const Axis& axis, const From* from, To* to) {
       const int64_t n = lengths[static_cast<uint32_t>(i)];
       if constexpr (!kIsComplex<From> || !kIsComplex<To>) {
+        if (n % 2 == 0 && cpu::HasSmallFactors(n))
+          return RunRealAxis(context, *single_real_plans_.For(n), axis, from, to);
         if (n % 2 == 0) return RunRealAxis(context, *real_plans_.For(n), axis, from, to);
+      }
+      if constexpr (!std::is_same_v<From, complex128>) {
+        if (cpu::HasSmallFactors(n)) return RunAxis(context, *single_plans_.For(n), axis, from, to);
       }
       RunAxis(context, *plans_.For(n), axis, from, to);
     };
@@ -295,8 +381,10 @@ class FftKernel final : public OpKernel {
     }
     const bool real_last = real_ && inverse_;
     const TensorShape& middle = real_last ? in.shape() : out->shape();
-    MR_ASSIGN_OR_RETURN(Tensor work, context.AllocateTemp(DataType::kComplex128, middle));
-    Number* w = work.data<complex128>();
+    using Number = std::conditional_t<std::is_same_v<In, complex128>, complex128, complex64>;
+    const DataType dtype = std::is_same_v<In, complex128> ? DataType::kComplex128 : DataType::kComplex64;
+    MR_ASSIGN_OR_RETURN(Tensor work, context.AllocateTemp(dtype, middle));
+    Number* w = work.data<Number>();
     const int start = real_last ? 0 : rank_ - 1, end = real_last ? rank_ - 1 : 0;
     run(start, pass(start, in.shape(), middle), in.data<In>(), w);
     for (int i = 1; i < rank_ - 1; ++i) run(i, pass(i, middle, middle), w, w);
@@ -306,8 +394,10 @@ class FftKernel final : public OpKernel {
 
   const bool real_, inverse_;
   const int rank_;
-  Plans<cpu::Fft> plans_;
-  Plans<cpu::RealFft> real_plans_;
+  Plans<cpu::BasicFft<double>> plans_;
+  Plans<cpu::BasicRealFft<double>> real_plans_;
+  Plans<cpu::BasicFft<float>> single_plans_;
+  Plans<cpu::BasicRealFft<float>> single_real_plans_;
 };
 
 }  // namespace

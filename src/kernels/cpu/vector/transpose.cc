@@ -121,6 +121,17 @@ void TransposePlanes(const Axes& axes, uint32_t column_axis, const char* in, int
 
 }  // namespace
 
+void TransposePlane(const void* src, int64_t src_stride, void* dst, int64_t dst_stride, int64_t rows,
+                    int64_t columns, int64_t elem_size) {
+  const TransposeFn function =
+      ActiveTables().move.transpose[std::countr_zero(static_cast<uint64_t>(elem_size))];
+  for (int64_t r = 0; r < rows; r += kBlockRows) {
+    function(static_cast<const char*>(src) + r * src_stride * elem_size, src_stride * elem_size,
+             static_cast<char*>(dst) + r * elem_size, dst_stride * elem_size, std::min(kBlockRows, rows - r),
+             columns);
+  }
+}
+
 void Transpose(const void* in, std::span<const int64_t> dims, std::span<const int> perm, int64_t elem_size,
                void* out, Parallel& parallel) {
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;

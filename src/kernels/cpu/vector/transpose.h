@@ -16,6 +16,11 @@ namespace millrace::cpu {
 void Transpose(const void* in, std::span<const int64_t> dims, std::span<const int> perm, int64_t elem_size,
                void* out, Parallel& parallel);
 
+// dst[c * dst_stride + r] = src[r * src_stride + c] for r < rows and c < columns; strides in elements.
+// REQUIRES: elements of 1, 2, 4, 8 or 16 bytes; no overlap.
+void TransposePlane(const void* src, int64_t src_stride, void* dst, int64_t dst_stride, int64_t rows,
+                    int64_t columns, int64_t elem_size);
+
 // Copies a box of elements between two strided arrays: for each index, dst[dot(index, dst_strides)] =
 // src[dot(index, src_strides)]. Strides are in elements, may be negative, and a source stride may be 0
 // (broadcast, tile). Serves slice, strided slice, pad, concat, split, pack, tile, broadcast. No overlap.
