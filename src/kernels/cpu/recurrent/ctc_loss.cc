@@ -3,6 +3,8 @@
 // CTCLoss, CTCLossV2 and their gradients, by the forward and backward variables of the paper, in double
 // precision.
 #include <algorithm>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
@@ -15,6 +17,19 @@ namespace millrace {
 namespace {
 
 using Row = std::vector<double>;
+
+// Labels for a message: the first thousand, with commas between them.
+template <typename Labels>
+std::string Joined(const Labels& labels) {
+  std::string text;
+  size_t count = 0;
+  for (const auto label : labels) {
+    if (count++ > 0) text += ',';
+    if (count > 1000) return text + "...";
+    text += std::to_string(label);
+  }
+  return text;
+}
 
 class CtcLossKernel final : public OpKernel {
  public:
@@ -83,14 +98,34 @@ class CtcLossKernel final : public OpKernel {
                                        "] is out of order or repeated");
       last_batch = b;
       last_place = place;
-      const int64_t label = values.data<int32_t>()[i];
-      if (label < 0) return errors::InvalidArgument("All labels must be nonnegative integers, batch: ", b);
-      if (label >= s.classes || label == Blank(s)) {
-        return errors::InvalidArgument("Saw a label of ", label, ", but there are ", s.classes - 1,
-                                       " besides the null label, batch: ", b);
-      }
+    }
+    // The first label that is the null label or above ends those of its sequence; only such may follow.
+    for (int64_t i = 0, end; i < values.num_elements(); i = end) {
+      const int64_t b = indices.data<int64_t>()[2 * i];
+      end = i + 1;
+      while (end < values.num_elements() && indices.data<int64_t>()[2 * end] == b) ++end;
+      const std::span given(values.data<int32_t>() + i, static_cast<size_t>(end - i));
       auto& of_batch = labels[static_cast<size_t>(b)];
-      if (!collapse_ || of_batch.empty() || of_batch.back() != label) of_batch.push_back(label);
+      bool ended = false;
+      for (size_t u = 0; u < given.size(); ++u) {
+        if (collapse_ && u > 0 && given[u] == given[u - 1]) continue;
+        if (blank_first_ ? given[u] == 0 || given[u] >= s.classes : given[u] >= s.blank()) {
+          ended = true;
+        } else if (ended) {
+          return errors::InvalidArgument(
+              "Saw a non-null label (index >= num_classes - 1) following a null label, batch: ", b,
+              " num_classes: ", s.classes, " labels: ", Joined(given),
+              " labels seen so far: ", Joined(of_batch));
+        } else {
+          of_batch.push_back(given[u]);
+        }
+      }
+      for (const int64_t label : of_batch) {
+        if (label < 0) {
+          return errors::InvalidArgument("All labels must be nonnegative integers, batch: ", b,
+                                         " labels: ", Joined(of_batch));
+        }
+      }
     }
     for (int64_t b = 0; b < s.batch; ++b) {
       const auto required = static_cast<int64_t>(labels[static_cast<size_t>(b)].size());
