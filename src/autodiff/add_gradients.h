@@ -17,14 +17,14 @@
 
 namespace millrace {
 
-// How new nodes are named, "<scope>/" before all.
+// How new nodes are named; all names begin with "<scope>/".
 enum class GradientNames {
   kNode,    // "<node>_grad/<Op>", by the node whose gradient they compute
   kOp,      // "<Op>", as TensorFlow's C++ API
   kPython,  // as kNode, with TensorFlow's Python client's names of ops and initial gradients
 };
 
-// How the gradients of several consumers are added up. Slices are concatenated in any case.
+// How the gradients of several consumers are summed. Slices are always concatenated.
 enum class GradientAggregation {
   kAddN,
   kTree,         // additions of two, so that summands are freed early
@@ -32,52 +32,52 @@ enum class GradientAggregation {
 };
 
 struct GradientOptions {
-  // New nodes are named "<scope>/…"; a scope that the graph has already gets a suffix: "gradients_1".
+  // New nodes are named "<scope>/…"; if the graph already has the scope, it gets a suffix: "gradients_1".
   std::string scope = "gradients";
-  bool exact_scope = false;  // take the scope as it is
-  // Knows the shapes of the graph, and learns those of the new nodes. Null: they are inferred for the
-  // occasion.
+  bool exact_scope = false;  // use the scope unchanged
+  // Has the shapes of the graph, and gets those of the new nodes. Null: they are inferred for this
+  // call.
   ShapeRefiner* shapes = nullptr;
   const GradientRegistry* registry = nullptr;  // null: GradientRegistry::Global()
   GradientNames names = GradientNames::kNode;
-  // Gradients arrive at these tensors and do not go on through their nodes.
+  // Gradients reach these tensors but do not flow on through their nodes.
   std::vector<Output> stop_gradients = {};
   GradientAggregation aggregation = GradientAggregation::kAddN;
   bool colocate = false;  // new nodes get "_class" of the node whose gradient they compute
-  // The gradients of a node go on only when all are there.
+  // The gradients of a node are passed on only when all of them have been computed.
   bool gate = false;
-  bool zeros = false;     // instead of an unset gradient: zeros of the x's shape
+  bool zeros = false;     // zeros of the x's shape in place of an unset gradient
   bool integers = false;  // gradients flow through integer tensors too
-  // What new nodes request; unset: the device of the node whose gradient they compute.
+  // The device that new nodes request; unset: that of the node whose gradient they compute.
   std::optional<std::string> device = std::nullopt;
-  // Null: any op may be not differentiable. Otherwise all but these give an error where a gradient arrives.
+  // Null: any op may be not differentiable. Else a gradient that reaches one which is not listed is an error.
   const std::unordered_set<std::string_view>* not_differentiable = nullptr;
 };
 
-// Adds to `graph` the nodes that compute, for each x, the sum over the ys of the derivative of y with respect
-// to x, and names them in `grads`, which has the length of `xs`. `grad_ys` (empty: all unset) has an entry
-// per y: the gradient that arrives there; for unset ones, ones of the shape of y. Complex ys must have
-// theirs.
+// Adds to `graph` the nodes that compute, for each x, the sum over the ys of the derivative of y with
+// respect to x, and returns them in `grads`, which has the length of `xs`. `grad_ys` (empty: all unset)
+// has the incoming gradient of each y; unset ones stand for ones of the shape of y. Complex ys must have
+// one.
 //
-// - A gradient has the type of its x, without the reference; for a resource, the type of what the resource
-// holds.
-// - A gradient is unset where no y depends on x in a way that can be differentiated: no path leads from x to
-// a y, or
-//   every path goes through an integer, bool or string tensor or through an op that is not differentiable.
-// - Contributions of several consumers are added up. When an x is computed from another x, the gradient
-// of the
-//   other includes what flows through it.
-// - New nodes take over the requested device of the node whose gradient they compute.
-// - Slices stay slices on their way where they can, and are turned into tensors at the end; AddGradientValues
-//   leaves them.
+// - A gradient has the type of its x, without the reference; for a resource, the type of its
+//   value.
+// - A gradient is unset if no y depends differentiably on x: no path leads from x to a y, or every
+//   path goes through an integer, bool or string tensor or through an op that is not
+//   differentiable.
+// - Contributions of several consumers are summed. When an x is computed from
+//   another x, the gradient of the other includes the part that flows through
+//   it.
+// - New nodes get the requested device of the node whose gradient they compute.
+// - Slices stay slices as long as possible, and are converted to tensors at the end; AddGradientValues keeps
+//   them.
 // - Errors: "No gradient defined for op: X" for an op without an entry in the registry between the xs and ys;
-//   InvalidArgument for lists that do not fit. On error `grads` is empty, and the graph as it was, unless
-//   a gradient function added nodes by other means than the builder: then all stay, and the message says so.
+//   InvalidArgument for lists that do not match. On error `grads` is empty and the graph unchanged, unless a
+//   gradient function added nodes without the builder: then all new nodes stay, and the message says so.
 //
-// The gradient of a loop is a loop, see loop_gradient.h. Within a body that is built the gradients of its
-// tensors may be taken too: all ys are then of one loop, which is where the gradients are.
+// The gradient of a loop is a loop, see loop_gradient.h. While a body is built, gradients of its tensors may
+// be computed too: then all ys are in one loop, and so are the gradients.
 //
-// Linear in the size of the graph; the stack is as deep as loops are nested, of which 64 levels may be. One
+// Linear time in the size of the graph; the stack depth is that of nested loops, at most 64 levels. One
 // thread.
 Status AddGradients(Graph* graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
                     const std::vector<Output>& grad_ys, const GradientOptions& options,

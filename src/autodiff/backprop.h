@@ -17,17 +17,17 @@
 
 namespace millrace {
 
-// One call of AddGradients: walks from the ys to the xs, a level at a time. A level is what runs once, or the
-// body of a loop; seen from its level, a loop is one node that takes what its Enters take and gives what its
-// Exits give. Node ids below num_ids_ are those of the graph as it was.
+// One call of AddGradients: walks from the ys to the xs, level by level. A level consists of the nodes that
+// run once, or of the body of a loop; in the level around it, a loop is one node with the inputs of its
+// Enters and the outputs of its Exits. Node ids below num_ids_ are those of the graph before the call.
 class Backprop {
  public:
   static constexpr int kMaxLoopDepth = 64;
 
-  // `unique_scope`: one that no other computation has; names of new nodes begin with `scope`.
+  // `unique_scope`: a scope that no other computation has; names of new nodes begin with `scope`.
   Backprop(Graph& graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
            const GradientOptions& options, std::string scope, std::string unique_scope);
-  // With `dense` no gradient is slices.
+  // With `dense` all gradients are tensors.
   Status Run(const std::vector<GradientValue>& grad_ys, bool dense, std::vector<GradientValue>* grads);
   // Whether there are nodes that the client may hold.
   bool HasAdopted() const { return builder_.HasAdopted(); }
@@ -35,7 +35,7 @@ class Backprop {
  private:
   static size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
 
-  // What of the graph matters, and in which order.
+  // The part of the graph between ys and xs, and its order.
   void CollectAncestors();
   void MarkBetween();
   bool Carries(DataType type) const;
@@ -49,7 +49,7 @@ class Backprop {
 
   // The walk over one level.
   struct Level {
-    Loop* loop = nullptr;  // null: what runs once
+    Loop* loop = nullptr;  // null: the nodes that run once
     GradientFrame* frame = nullptr;
     std::deque<Node*> ready;
     size_t done = 0;
@@ -65,11 +65,11 @@ class Backprop {
   Status Finish(bool dense, std::vector<GradientValue>* grads);
   void Release(Level& level, const Node& node);
   Status LeaveBase();
-  // The next nodes are named under the scope or `what` in it, and go where those of `node` belong.
+  // The next nodes are named under the scope or `what` in it, and belong to the frame of `node`.
   void SetPlace(const Level& level, const Node& node, const std::string& what = {});
   void SetScope(const Node& node, const std::string& what = {});
 
-  // gradient_sums.cc: what arrives at one tensor.
+  // gradient_sums.cc: the gradients of one tensor.
   Status SumUp(const Node& node, int output);
   GradientValue Aggregate(const Output& of, std::vector<GradientValue> parts);
   Output AddDense(const Output& of, std::vector<Output> parts);
@@ -112,10 +112,10 @@ class Backprop {
   GraphBuilder builder_;
   const size_t num_ids_;
 
-  std::unique_ptr<LoopForest> loops_;                // null when no loop is between
-  Loop* base_ = nullptr;                             // where the ys are
-  std::map<Loop*, std::vector<Loop*>> inner_;        // loops between, by what encloses them
-  std::map<Loop*, std::vector<Node*>> level_nodes_;  // nodes between but those of frames, by level
+  std::unique_ptr<LoopForest> loops_;                // null when there is no loop between ys and xs
+  Loop* base_ = nullptr;                             // the loop of the ys
+  std::map<Loop*, std::vector<Loop*>> inner_;        // loops between ys and xs, by the enclosing one
+  std::map<Loop*, std::vector<Node*>> level_nodes_;  // nodes between ys and xs outside of frames, by level
   std::map<Loop*, int> pending_exits_;
   GradientFrame base_frame_;
 
@@ -130,11 +130,11 @@ class Backprop {
   std::vector<GradientValue> sums_;
 };
 
-// InvalidArgument, saying which list it is of, for what is no tensor of the graph.
+// InvalidArgument, naming the list, for an entry that is not a tensor of the graph.
 Status CheckOutput(const Graph& graph, const Output& tensor, const char* what);
-// Whether gradients flow through tensors of this type. Of a resource, the gradient is that of what it holds.
+// Whether gradients flow through tensors of this type. The gradient of a resource is that of its value.
 bool CarriesGradient(DataType type);
-// "loc:@name" for what is to be colocated with the node, or what it is itself colocated with.
+// "loc:@name" for the colocation with the node, or that of the node itself.
 std::vector<std::string> ColocationOf(const Node& node);
 
 }  // namespace millrace

@@ -11,9 +11,9 @@
 
 namespace millrace {
 
-// A tensor of a graph under construction, so that formulas can be written as such: `dy * (2.0 * x)` adds the
+// A tensor of a graph under construction, so that formulas can be written directly: `dy * (2.0 * x)` adds the
 // nodes for it. A small value; the builder must outlive it. An unset one stands for "no tensor": using it in
-// a formula is an error that the builder keeps.
+// a formula is an error, which the builder keeps.
 class Expr {
  public:
   Expr() = default;
@@ -24,9 +24,9 @@ class Expr {
   GraphBuilder* builder() const { return builder_; }
   // The base type; kInvalid when unset.
   DataType dtype() const;
-  // What is known of the shape.
+  // The static shape, as far as it is known.
   PartialShape shape() const;
-  // Output `index` of the node that this is an output of.
+  // Another output of the same node.
   Expr Sibling(int index) const;
 
  private:
@@ -48,14 +48,14 @@ class Operand {
   bool is_list_;
 };
 
-// Output 0 of a new node; types and counts are inferred. REQUIRES: an operand that knows its builder.
+// Output 0 of a new node; types and counts are inferred. REQUIRES: an operand that has a builder.
 Expr Op(std::string_view op, std::initializer_list<Operand> operands, AttrMap attrs = {});
 inline Expr Op(std::string_view op, const Expr& x) { return Op(op, {Operand(x)}); }
 
 // A constant of the type of `like`: a scalar, a vector of integers.
 Expr ScalarLike(const Expr& like, double value);
 Expr VectorLike(const Expr& like, const std::vector<int64_t>& values);
-// The same under a type of one's choice.
+// The same with a given type.
 Expr Scalar(GraphBuilder& builder, DataType dtype, double value, std::string_view name = {});
 Expr Vector(GraphBuilder& builder, DataType dtype, const std::vector<int64_t>& values,
             std::string_view name = {});
@@ -83,7 +83,7 @@ Expr Where(const Expr& condition, const Expr& a, const Expr& b);
 Expr ShapeOf(const Expr& x, DataType dtype = DataType::kInt32);
 // The number of dimensions, a scalar.
 Expr RankOf(const Expr& x, DataType dtype = DataType::kInt32);
-// `x` under the shape that `like` has; `x` itself when it is known to have it.
+// `x` in the shape of `like`; `x` itself when it is known to have it.
 Expr ReshapeLike(const Expr& x, const Expr& like);
 Expr Reshape(const Expr& x, const Expr& shape);
 Expr ExpandDims(const Expr& x, int axis);
@@ -94,7 +94,7 @@ Expr GatherRows(const Expr& params, const Expr& indices);
 Expr Fill(const Expr& shape, const Expr& value);
 Expr Sum(const Expr& x, const Expr& axes, bool keep_dims = false);
 
-// The elements of an integer tensor when the graph alone tells them.
+// The elements of an integer tensor if they are known from the graph alone.
 StatusOr<std::vector<int64_t>> StaticIntegers(const Expr& x);
 
 }  // namespace millrace

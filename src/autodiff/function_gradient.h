@@ -4,8 +4,8 @@
 
 namespace millrace {
 
-// Lets gradients of functions be derived from their bodies (graph/function_gradient.h). Calling it twice is
-// fine.
+// Enables gradients of functions that are derived from their bodies (graph/function_gradient.h). May be
+// called repeatedly.
 void RegisterFunctionGradients();
 
 }  // namespace millrace

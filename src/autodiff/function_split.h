@@ -14,9 +14,9 @@
 
 namespace millrace {
 
-// The gradient of a function that must not run again, cut out of one graph: the body of the function with its
-// gradients added. The forward function gives, after its results, the tensors that the backward function
-// needs: they are kept. So random numbers are drawn, and effects happen, once. One thread.
+// The gradient of a function that must not run again, split from one graph: the body of the function with its
+// gradients. The forward function returns, after its results, the tensors that the backward function needs.
+// So random numbers are drawn, and side effects happen, once. One thread.
 class FunctionSplit {
  public:
   static constexpr size_t kMaxDepth = 64;
@@ -25,17 +25,17 @@ class FunctionSplit {
     std::string scope = "gradients";  // of the computation: arrays of gradients are found by its name
     size_t num_parameters = 0;        // of the function, as the node that calls it has inputs and outputs
     size_t num_results = 0;
-    std::vector<int> arriving;             // results whose gradients arrive
+    std::vector<int> arriving;             // results with incoming gradients
     std::vector<DataType> arriving_types;  // of resources: the types of their values
-    std::vector<int> targets;              // parameters whose gradients are wanted
+    std::vector<int> targets;              // parameters whose gradients are needed
     std::vector<DataType> target_types;
     bool only_constant_parameters = false;  // the backward function takes of the parameters only the constant
                                             // ones; others are kept
   };
 
-  // `owner`: the graph in whose library f is, and the functions will be. Unimplemented when a tensor would
-  // have to be kept of a loop or branch of primitives, and for functions that call themselves or are nested
-  // more than kMaxDepth deep.
+  // `owner`: the graph whose library has f and gets the functions. Unimplemented when a tensor of a loop or
+  // branch of primitives would have to be kept, and for functions that call themselves or are nested more
+  // than kMaxDepth deep.
   static StatusOr<std::unique_ptr<FunctionSplit>> Make(Graph& owner, const NameAttrList& f,
                                                        const Request& request);
 
@@ -47,14 +47,14 @@ class FunctionSplit {
   // Whether the function returns parameter i as result i.
   bool IsConstant(size_t i) const;
 
-  // For more parameters: a node that stands for one, and nodes of the forward or the backward function.
+  // For additional parameters: a node for one, and nodes of the forward or the backward function.
   StatusOr<Output> AddParameter(DataType type);
   StatusOr<Output> AddForward(std::string_view op, AttrMap attrs, const std::vector<Output>& inputs);
   StatusOr<Output> AddBackward(std::string_view op, AttrMap attrs, const std::vector<Output>& inputs);
-  // The backward function takes `by` in place of kept tensor i.
+  // The backward function uses `by` in place of kept tensor i.
   void ReplaceKept(size_t i, const Output& by);
 
-  // Put the functions into the library of the owner.
+  // Adds the functions to the library of the owner.
   StatusOr<NameAttrList> WriteForward(const std::vector<Output>& inputs, const std::vector<Output>& outputs);
   StatusOr<NameAttrList> WriteBackward(const std::vector<Output>& inputs, const std::vector<Output>& outputs);
 
@@ -79,11 +79,11 @@ class FunctionSplit {
   std::vector<Output> parameters_, results_, arriving_, gradients_, kept_;
   std::vector<Node*> more_parameters_;
   int first_new_ = 0;         // nodes from here on belong to the gradients
-  std::vector<bool> behind_;  // by id: what depends on the gradients that arrive
+  std::vector<bool> behind_;  // by id: nodes that depend on the incoming gradients
   std::vector<const Node*> forward_, backward_;
 };
 
-// While one is alive, the thread derives a gradient that runs its function again: nothing in it is split.
+// While one exists, the thread derives a gradient that runs its function again: nothing in it is split.
 class RunsAgainScope {
  public:
   RunsAgainScope() { ++depth_; }
@@ -96,10 +96,10 @@ class RunsAgainScope {
   static thread_local int depth_;
 };
 
-// Adds a function to a library under a name that tells it from others: `name` and a hash.
+// Adds a function to a library under a unique name: `name` and a hash.
 StatusOr<NameAttrList> AddWrittenFunction(Graph& owner, std::string name, std::vector<const Node*> body,
                                           std::vector<Output> inputs, std::vector<Output> outputs);
-// The function with more parameters that it does not use.
+// The function with additional parameters that it does not use.
 StatusOr<NameAttrList> WithMoreParameters(Graph& owner, const NameAttrList& f,
                                           const std::vector<DataType>& more);
 

@@ -13,19 +13,19 @@
 
 namespace millrace {
 
-// What a gradient function sees of one node, and where it puts its results. Lives during the call; one
+// The view that a gradient function has of one node, and the place of its results. Lives during the call; one
 // thread.
 class GradientContext {
  public:
-  // What all calls of one computation of gradients have in common.
+  // Common data of all calls of one computation of gradients.
   struct Computation {
-    std::string name = {};  // no two computations have the same
+    std::string name = {};  // unique to the computation
     std::string device = {};
     bool colocate = false;
   };
 
-  // `grads` has an entry per output, unset where no gradient arrives; `wanted` one per input. `computation`
-  // must outlive this.
+  // `grads` has an entry per output, unset where there is no incoming gradient; `wanted` one per input.
+  // `computation` must outlive this.
   GradientContext(GraphBuilder& builder, Node& node, std::vector<GradientValue> grads,
                   std::vector<bool> wanted, const Computation& computation);
   GradientContext(const GradientContext&) = delete;
@@ -42,16 +42,16 @@ class GradientContext {
   // REQUIRES: in range.
   Expr input(int i);
   Expr output(int i);
-  // The gradient that arrives at output i, as a tensor: slices become one. Unset when none does.
+  // The incoming gradient of output i as a tensor: slices are converted. Unset if there is none.
   Expr grad(int i);
   bool has_grad(int i) const { return grads_[static_cast<size_t>(i)].IsSet(); }
-  // The same as it arrived.
+  // The same, not converted.
   const GradientValue& grad_value(int i) const { return grads_[static_cast<size_t>(i)]; }
   bool has_slices(int i) const { return grad_value(i).IsSlices(); }
-  // The same with zeros of the output's shape in place of none.
+  // The same, with zeros of the output's shape if there is none.
   Expr grad_or_zeros(int i);
 
-  // False when the gradient of input i is not needed, so that it need not be built.
+  // False when the gradient of input i is not needed and need not be built.
   bool wants(int i) const { return wanted_[static_cast<size_t>(i)]; }
   // An input without a gradient is one that the outputs do not depend on. An unset `grad` changes nothing.
   void SetInputGrad(int i, const Expr& grad);
@@ -68,7 +68,7 @@ class GradientContext {
     builder_.Fail(value.status());
     return T();
   }
-  // The attributes named, for a node that takes them over.
+  // The attributes named, for a node that copies them.
   AttrMap CopyAttrs(std::initializer_list<std::string_view> names);
 
   // The first error of the formulas so far.
@@ -78,7 +78,7 @@ class GradientContext {
   GraphBuilder& builder_;
   Node& node_;
   std::vector<GradientValue> grads_;
-  std::vector<Output> dense_;  // slices as tensors, once asked for
+  std::vector<Output> dense_;  // slices as tensors, converted on demand
   std::vector<bool> wanted_;
   std::vector<GradientValue> input_grads_;
   const Computation& computation_;

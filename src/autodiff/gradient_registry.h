@@ -16,12 +16,12 @@ namespace millrace {
 class GradientContext;
 class Node;
 class OpRegistry;
-// Adds the nodes that compute the gradients of a node's inputs and names them with SetInputGrad. May be
-// called by several threads at once, for different graphs.
+// Adds the nodes that compute the gradients of a node's inputs and passes them to SetInputGrad. May be called
+// by several threads at once, for different graphs.
 using GradientFn = std::function<Status(GradientContext&)>;
 
-// The gradient of each op, or the fact that it has none. Names are those of ops, or what the attribute
-// "_gradient_op_type" of a node says. Thread-safe; entries are never removed.
+// The gradient of each op, or the fact that it has none. Names are those of ops, or values of the attribute
+// "_gradient_op_type" of nodes. Thread-safe; entries are never removed.
 class GradientRegistry {
  public:
   struct Entry {
@@ -33,21 +33,21 @@ class GradientRegistry {
   GradientRegistry(const GradientRegistry&) = delete;
   GradientRegistry& operator=(const GradientRegistry&) = delete;
 
-  // AlreadyExists when `name` has another entry here; the same plain function twice is fine.
+  // AlreadyExists when `name` has another entry here; registering the same plain function again is allowed.
   Status Register(std::string_view name, GradientFn fn) MR_EXCLUDES(mu_);
-  // Says that the outputs do not depend on the inputs in a way that can be differentiated.
+  // Declares that the outputs do not depend differentiably on the inputs.
   Status RegisterNotDifferentiable(std::string_view name) MR_EXCLUDES(mu_);
-  // The same of all ops in `ops` whose record has the mark (OpTraits::not_differentiable).
+  // The same for all ops in `ops` whose record has the mark (OpTraits::not_differentiable).
   Status RegisterNotDifferentiable(const OpRegistry& ops) MR_EXCLUDES(mu_);
   // NotFound "No gradient defined for op: X". The entry lives as long as the registry and its parents.
   StatusOr<const Entry*> LookUp(std::string_view name) const MR_EXCLUDES(mu_);
-  // The entry for a node: by its attribute "_gradient_op_type", or by its op. A function that is called by
+  // The entry for a node: by its attribute "_gradient_op_type", or by its op. A node that calls a function by
   // its name has the gradient of a call.
   StatusOr<const Entry*> LookUpFor(const Node& node) const MR_EXCLUDES(mu_);
   // Names that have an entry here, sorted.
   std::vector<std::string> Ops() const MR_EXCLUDES(mu_);
 
-  // The one that RegisterBuiltins() fills.
+  // The registry that RegisterBuiltins() fills.
   static GradientRegistry& Global();
 
  private:

@@ -16,25 +16,25 @@
 
 namespace millrace {
 
-// What goes into one input argument of an op: a tensor, or for a list argument any number of them.
+// An input argument of an op: a tensor, or for a list argument any number of them.
 struct InputArg {
   std::vector<Output> tensors;
   bool is_list = false;
 };
 
-// Works out from the inputs the attributes that they determine (types, counts) and that `attrs` does not have
-// yet. InvalidArgument naming the argument when the inputs do not suit the op. Reference inputs count as
-// their base type.
+// Infers from the inputs the attributes that they determine (types, counts) and that `attrs` does not have
+// yet. InvalidArgument naming the argument when the inputs do not fit the op. Reference inputs count as their
+// base type.
 Status InferInputAttrs(const OpDef& op, std::span<const InputArg> inputs, AttrMap* attrs);
 
-// Adds one node with its inputs; the attributes that `attrs` lacks are inferred, the shapes checked. On error
-// the graph is as it was. REQUIRES: the inputs are tensors of this graph that `shapes` knows; the name is
+// Adds one node with its inputs; attributes missing in `attrs` are inferred, shapes checked. On error the
+// graph is unchanged. REQUIRES: the inputs are tensors of this graph that `shapes` knows; the name is
 // new.
 StatusOr<Node*> AddCheckedNode(Graph& graph, ShapeRefiner& shapes, std::string_view name, std::string_view op,
                                std::span<const InputArg> inputs, AttrMap attrs, std::string_view device);
 
-// Adds nodes to a graph under a name scope and a device, with attributes inferred and shapes checked. The
-// first error sticks; after it nothing is added and everything returned is unset. One thread.
+// Adds nodes to a graph under a name scope and a device, with inferred attributes and checked shapes. After
+// the first error, which is kept, nothing is added and everything returned is unset. One thread.
 class GraphBuilder {
  public:
   // Both must outlive the builder. The nodes that are used as inputs should be known to `shapes`.
@@ -50,23 +50,23 @@ class GraphBuilder {
   }
   const std::string& scope() const { return scope_; }
   const std::string& device() const { return device_; }
-  // What the attribute "_class" of the next nodes says, up to the next SetScope: "loc:@name", …
+  // The attribute "_class" of the next nodes, up to the next SetScope: "loc:@name", …
   void SetColocation(std::vector<std::string> classes) { colocation_ = std::move(classes); }
   const std::vector<std::string>& colocation() const { return colocation_; }
   // Nodes are named as TensorFlow's Python client names those of its functions: "mul", "truediv",
   // "zeros_like".
   void UsePythonNames() { python_names_ = true; }
 
-  // Which frame the next nodes belong to: those without inputs run after the pivot (null: whenever), all of
-  // them are noted in `added` (null: nowhere).
+  // The frame of the next nodes: those without inputs run after the pivot (null: at any time); all of them
+  // are appended to `added` (null: to nothing).
   struct Place {
     std::vector<Node*>* added = nullptr;
     Node* pivot = nullptr;
   };
   void SetPlace(const Place& place) { place_ = place; }
   const Place& place() const { return place_; }
-  // Takes in the nodes with ids from `first_id` on, which were added to the graph by other means since, as if
-  // they had been added here. The client may hold them, so they are never removed.
+  // Takes over the nodes with ids from `first_id` on, which were added to the graph by other means, as if
+  // they had been added here. The client may hold references to them, so they are never removed.
   void AdoptFrom(int first_id);
   bool HasAdopted() const { return !adopted_.empty(); }
   bool IsAdopted(const Node* node) const { return adopted_.contains(node); }
@@ -78,7 +78,7 @@ class GraphBuilder {
 
   // The static shape of a tensor; unknown for an unset one.
   PartialShape ShapeOf(Output tensor) const;
-  // The value of a tensor when the graph alone tells it.
+  // The value of a tensor if it is known from the graph alone.
   StatusOr<Tensor> ValueOf(Output tensor) const;
 
   const Status& status() const { return status_; }

@@ -12,15 +12,15 @@
 
 namespace millrace {
 
-// The branches that a tensor lives in, the outermost first: the predicate of each and the side that must be
-// taken for the tensor to be computed.
+// The branches around a tensor, the outermost first: the predicate of each and the side that must be taken
+// for the tensor to be computed.
 using Guard = std::vector<std::pair<Output, int>>;
 
-// Tells the guards of the tensors of one frame: what runs once, or the body of one loop. Linear in the graph
-// over all questions; uses no stack depth.
+// Finds the guards of the tensors of one frame: of the nodes that run once, or of the body of one loop.
+// Linear in the graph for all calls together; not recursive.
 class Guards {
  public:
-  // `boundary`: the nodes that lead into the frame. Kept by reference; may grow.
+  // `boundary`: the nodes at the entry of the frame. Kept by reference; may grow.
   explicit Guards(const std::unordered_set<const Node*>& boundary) : boundary_(boundary) {}
   Guard Of(const Output& tensor);
 

@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// Where gradients are built: beside the ys, or in the body of a backward loop.
+// Where gradients are built: at the ys, or in the body of a backward loop.
 struct GradientFrame {
   GradientFrame() : guards(boundary) {}
   GradientFrame(const GradientFrame&) = delete;
@@ -23,41 +23,41 @@ struct GradientFrame {
 
   GraphBuilder::Place backward;  // of the gradients …
   GraphBuilder::Place
-      forward;  // … and of what they need beside the nodes that they belong to; the same at the base
+      forward;  // … and of nodes that they need at the nodes that they belong to; the same at the base
   std::vector<Node*> added;                  // nodes of the backward loop's body
   std::unordered_set<const Node*> boundary;  // nodes that lead into the forward frame
   Guards guards;
 };
 
-// Builds the loop that computes the gradients of a loop: it counts the iterations of the forward loop down
-// again. The gradients in its body may at first use tensors of the forward loop as if they were there; End()
-// sees to that: what is the same in all iterations enters, everything else is kept, under the number of the
-// iteration, in an array that the forward loop writes and the backward loop reads. As arrays can be
-// differentiated, so can the whole.
+// Builds the loop that computes the gradients of a loop: it counts the iterations of the forward loop down.
+// At first the gradients in its body may use tensors of the forward loop directly. End() replaces these: loop
+// invariants enter the backward loop; other tensors are stored, by the number of the iteration, in an array
+// that the forward loop writes and the backward loop reads. As arrays can be differentiated, so can the
+// whole.
 class LoopGradient {
  public:
-  // Of the nodes of the backward loop, and of its frame.
+  // Names of the nodes of the backward loop, and of its frame.
   struct Names {
     std::string scope;
     std::string device;
     std::string frame;
   };
-  // All but the names must outlive this.
+  // All arguments except the names must outlive this.
   LoopGradient(GraphBuilder& builder, const LoopForest& loops, const Loop& loop, GradientFrame& parent,
                const Names& names);
 
   GradientFrame& frame() { return frame_; }
-  // Counts in the forward loop, and makes the backward loop count down.
+  // Counts iterations in the forward loop, and makes the backward loop count down.
   void Begin();
-  // Another variable of the backward loop, whose first value is a tensor of the parent; returns its number.
+  // Another variable of the backward loop, with an initial value in the parent; returns its number.
   size_t AddVariable(const Output& initial, const PartialShape& shape);
-  // Its value in an iteration, what it is to be in the next one, and what it is after the last.
+  // Its value in an iteration, its next value, and its value after the last iteration.
   Output Value(size_t variable) const { return variables_[variable].value; }
   void SetNext(size_t variable, const Output& next);
   Output Result(size_t variable);
-  // Rows that each iteration of the backward loop adds to: BeginRows makes the array, with the element
-  // `first` of the parent; AddRows adds those of one iteration; EndRows gives all of them, one after another,
-  // in the parent.
+  // Rows that each iteration of the backward loop appends: BeginRows makes the array, with the element
+  // `first` of the parent; AddRows adds those of one iteration; EndRows returns all of them, concatenated, in
+  // the parent.
   struct Rows {
     Output array;
     Output handle;  // in the body
@@ -66,9 +66,9 @@ class LoopGradient {
   StatusOr<Rows> BeginRows(const Output& first);
   void AddRows(const Rows& rows, const Output& value);
   Output EndRows(const Rows& rows, const PartialShape& shape);
-  // The next nodes are made beside the gradients of the parent.
+  // The next nodes are made next to the gradients of the parent.
   void PlaceInParent() { Place(parent_.backward); }
-  // Brings in what the body uses of the forward loop. To be called last.
+  // Replaces the tensors of the forward loop in the body. To be called last.
   Status End();
 
  private:
@@ -89,23 +89,23 @@ class LoopGradient {
   void Place(const GraphBuilder::Place& place);
   const GraphBuilder::Place& ForwardParent();
 
-  // The tensor of the backward body that is what `tensor` was in the same iteration of the forward body.
+  // The tensor of the backward body with the value of `tensor` in the same iteration of the forward body.
   StatusOr<Output> Image(const Output& tensor);
   StatusOr<Output> MakeImage(const Output& tensor);
   StatusOr<Output> Saved(const Output& tensor);
   Output Lift(Output tensor, const Guard& guard, const Output& handle);
   void BeginFlow();
   void EndFlow();
-  // Gives a node of the body inputs of the body. True when another node has taken its place.
+  // Replaces inputs of a node of the body by inputs from within the body. True when another node replaces it.
   StatusOr<bool> Bring(Node* node);
-  // Compute the metadata of a tensor, and zeros of its shape, from what is known in the forward loop, rather
-  // than keeping the tensor. False when that does not apply.
+  // Compute the metadata of a tensor, and zeros of its shape, from known values of the forward loop, instead
+  // of storing the tensor. False when that is not possible.
   StatusOr<bool> MoveMetadata(Node* node);
   StatusOr<bool> MoveZeros(Node* node);
   void Replace(Node* node, int output, const Output& by);
   bool IsLocal(const Node* node);
   bool IsInvariant(const Node& node) const;
-  // Whether the node runs in what encloses the forward loop, not in the loop.
+  // Whether the node runs around the forward loop, not in it.
   bool IsOutside(const Node& node) const;
 
   GraphBuilder& builder_;
@@ -130,7 +130,7 @@ class LoopGradient {
 
   std::map<std::pair<const Node*, int>, Output> images_;
   std::unordered_set<const Node*> local_;
-  size_t num_local_ = 0;  // how many of frame_.added are in local_
+  size_t num_local_ = 0;  // number of nodes of frame_.added that are in local_
 };
 
 }  // namespace millrace

@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// A loop as its nodes make it up: Enter -> Merge -> Switch -> body -> NextIteration -> Merge, and Switch ->
+// A loop of primitives: Enter -> Merge -> Switch -> body -> NextIteration -> Merge, and Switch ->
 // Exit.
 struct Loop {
   struct Variable {
@@ -34,29 +34,29 @@ struct Loop {
   std::string frame_name;
   int64_t parallel_iterations = 10;
   std::vector<Variable> variables;
-  std::vector<Node*> constants;  // the Enters of what is the same in all iterations
+  std::vector<Node*> constants;  // the Enters of loop invariants
   Output condition;              // of the LoopCond; unset when there is none
 
   bool HasBackProp() const;
 };
 
 // The loops of a graph. A node belongs to the innermost loop whose iterations it runs in: an Enter to the
-// loop that it leads into, an Exit to what encloses the loop. Built once; the graph may grow meanwhile, new
-// nodes belong to none.
+// loop that it enters, an Exit to the parent of the loop. Built once; the graph may grow afterwards, new
+// nodes belong to no loop.
 class LoopForest {
  public:
   explicit LoopForest(const Graph& graph);
 
   // Null for nodes that run once in a step.
   Loop* LoopOf(const Node& node) const;
-  // False for nodes that are younger than this.
+  // False for nodes that were added later.
   bool Knows(const Node& node) const { return static_cast<size_t>(node.id()) < loop_of_.size(); }
-  // True for the nodes that a loop itself consists of, as opposed to those of its body: all but the Exits.
+  // True for the nodes that make up a loop, as opposed to those of its body: all except the Exits.
   bool IsFrameNode(const Node& node) const {
     return static_cast<size_t>(node.id()) < is_frame_node_.size() &&
            is_frame_node_[static_cast<size_t>(node.id())];
   }
-  // Parents before the loops within.
+  // Parents before nested loops.
   const std::vector<std::unique_ptr<Loop>>& loops() const { return loops_; }
 
  private:

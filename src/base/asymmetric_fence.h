@@ -6,13 +6,13 @@
 
 namespace millrace {
 
-// Two threads that each write one variable and then read the other's need a fence between the two, so that at
-// least one sees what the other wrote. Where one side does that all the time and the other seldom, the first
-// uses LightFence, which costs nothing where the system can have all threads of the process execute a fence
-// (membarrier, Linux 4.14), and the second HeavyFence, which asks for it and takes some microseconds.
+// Two threads that each write one variable and then read the other's need a fence in between, so that at
+// least one sees the other's write. Where one side does this often and the other seldom, the first uses
+// LightFence, which costs nothing if the system can make all threads of the process execute a fence
+// (membarrier, Linux 4.14), and the second HeavyFence, which requests that and takes some microseconds.
 
 extern std::atomic<bool>
-    heavy_fences_reach_all_threads;  // false until the start of the process has found out
+    heavy_fences_reach_all_threads;  // false until the start of the process has detected it
 
 inline void LightFence() {
   if (heavy_fences_reach_all_threads.load(std::memory_order_relaxed)) [[likely]] {
@@ -25,8 +25,8 @@ inline void LightFence() {
 
 void HeavyFence();
 
-// What HeavyFence uses when the system call is refused later than at the start, as by a filter that the
-// process has set for itself. For it and for tests.
+// Used by HeavyFence when the system call is refused later than at the start, as by a filter that the process
+// has installed, and by tests.
 void FenceByProtection();
 
 }  // namespace millrace

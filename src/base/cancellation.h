@@ -12,8 +12,8 @@
 
 namespace millrace {
 
-// Lets work in progress be told to stop: kernels that wait register a callback, StartCancel runs each once.
-// Thread-safe. Callbacks run on the thread that cancels, without a lock held.
+// Cancels work in progress: waiting kernels register a callback, StartCancel runs each once. Thread-safe.
+// Callbacks run on the thread that cancels, without a lock held.
 class CancellationManager {
  public:
   using Token = int64_t;
@@ -31,8 +31,8 @@ class CancellationManager {
 
   // Returns kInvalidToken, and does not keep `callback`, when cancelling has begun.
   Token Register(UniqueFunction<void()> callback) MR_EXCLUDES(mu_);
-  // After it returns the callback has finished or will not run. Returns true when it will not run. Waits for
-  // callbacks in progress; called from one, which then may be this one, it does not.
+  // When it returns, the callback has finished or will not run; the result is true if it will not run. Waits
+  // for callbacks in progress, unless it is called from one, which may be this one.
   bool Deregister(Token token) MR_EXCLUDES(mu_);
   // As Deregister, but returns false at once when cancelling has begun.
   bool TryDeregister(Token token) MR_EXCLUDES(mu_);

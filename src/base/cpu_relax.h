@@ -4,7 +4,7 @@
 
 namespace millrace {
 
-// Between two looks of a thread that waits without sleeping.
+// To be called between two checks of a thread that waits without sleeping.
 inline void CpuRelax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

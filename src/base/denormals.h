@@ -11,15 +11,15 @@
 namespace millrace {
 
 // Whether the threads that run kernels treat denormal numbers as zero, as TensorFlow's do: yes, unless the
-// environment says MILLRACE_FLUSH_DENORMALS=0. Read once.
+// environment variable MILLRACE_FLUSH_DENORMALS is 0. Read once.
 bool FlushesDenormals();
 
-// While it lives, arithmetic of the calling thread takes denormal numbers for zero and gives zero in place of
-// them. It costs a few nanoseconds; nothing happens on processors other than x86.
+// During its lifetime arithmetic of the calling thread treats denormal numbers as zero and returns zero in
+// place of them. It costs a few nanoseconds, and has no effect on processors other than x86.
 class ScopedFlushDenormals {
  public:
 #if defined(__SSE2__)
-  // `needed` false: the thread goes on as it is.
+  // `needed` false: no effect.
   explicit ScopedFlushDenormals(bool needed = true) {
     if (!needed) return;
     before_ = _mm_getcsr();

@@ -29,10 +29,10 @@ class WritableFile {
 class RandomAccessFile {
  public:
   virtual ~RandomAccessFile() = default;
-  // Reads up to n bytes; OutOfRange with the bytes there are when the file ends first.
+  // Reads up to n bytes; OutOfRange, with fewer bytes, when the file ends first.
   virtual Status Read(uint64_t offset, size_t n, std::string* out) const = 0;
-  // Reads up to n bytes into memory that the caller has. How many there were: fewer only when the file ends
-  // first. Unlike Read this makes no copy.
+  // Reads up to n bytes into memory of the caller. Returns their number: fewer only when the file ends first.
+  // Unlike Read it makes no copy.
   virtual StatusOr<size_t> ReadInto(uint64_t offset, size_t n, char* to) const = 0;
 };
 
@@ -58,8 +58,8 @@ class Env {
   virtual StatusOr<std::unique_ptr<WritableFile>> NewWritableFile(const std::string& path) = 0;
   virtual StatusOr<std::unique_ptr<WritableFile>> NewAppendableFile(const std::string& path) = 0;
   virtual StatusOr<std::unique_ptr<RandomAccessFile>> NewRandomAccessFile(const std::string& path) = 0;
-  // The file mapped into memory or, where there are no mappings, read. A file must not be cut short while it
-  // is mapped. An empty file is an error.
+  // The file mapped into memory or, where mappings are not supported, read. A file must not be truncated
+  // while it is mapped. An empty file is an error.
   virtual StatusOr<std::unique_ptr<ReadOnlyMemoryRegion>> NewReadOnlyMemoryRegion(const std::string& path);
   virtual StatusOr<FileStat> Stat(const std::string& path) = 0;
   virtual StatusOr<std::vector<std::string>> GetChildren(const std::string& dir) = 0;
@@ -77,10 +77,10 @@ class Env {
 // Reads a whole file of at most `max_bytes`; ResourceExhausted when longer.
 StatusOr<std::string> ReadFileToString(Env& env, const std::string& path,
                                        uint64_t max_bytes = uint64_t{1} << 32);
-// Writes to a temporary name, syncs and renames: readers see the old file or the whole new one.
+// Writes to a temporary name, syncs and renames: readers see the old file or the complete new one.
 Status WriteFileAtomically(Env& env, const std::string& path, std::string_view data);
 
-// Forwards everything; base of the decorators below.
+// Forwards all calls; the base class of the decorators below.
 class EnvWrapper : public Env {
  public:
   explicit EnvWrapper(Env& base) : base_(base) {}
@@ -99,7 +99,7 @@ class EnvWrapper : public Env {
   Env& base_;
 };
 
-// Asks `fault(operation, path)` before each operation ("open", "append", "sync", "close", "rename", "read",
+// Calls `fault(operation, path)` before each operation ("open", "append", "sync", "close", "rename", "read",
 // …) and fails with its status when that is an error.
 class FaultyEnv : public EnvWrapper {
  public:

@@ -4,9 +4,9 @@
 
 namespace millrace {
 
-// Whether WritableFile::Sync and renames of the process wait until the disk has the bytes: yes, unless the
-// environment says MILLRACE_SYNC_FILES=0. Without it a file is complete for other processes, and may be lost
-// with the power.
+// Whether WritableFile::Sync and renames of the process wait until the data is on the disk: yes, unless the
+// environment variable MILLRACE_SYNC_FILES is 0. Then a file is complete for other processes, but may be lost
+// at a power failure.
 bool SyncsFiles();
 void SetSyncsFiles(bool syncs);
 

@@ -6,21 +6,21 @@
 
 namespace millrace {
 
-// A child of fork() has one thread: those that its objects count on are not there, and locks that other
-// threads held stay locked. What is made for the whole process is made anew there; what belongs to the
-// program (sessions) is marked, and refuses to work.
+// A child of fork() has one thread: the threads that its objects rely on do not exist, and locks that other
+// threads held stay locked. Objects of the whole process are created anew there; objects of the program
+// (sessions) are marked, and refuse calls.
 
-// Calls `fn` in each child that is forked from here on, before fork() returns there. It may allocate memory;
-// it takes no lock that another thread may have held.
+// Calls `fn` in each child of a later fork, before fork() returns there. It may allocate memory; it must not
+// take a lock that another thread may have held.
 void RunInForkedChildren(void (*fn)());
 
-// How many forks lie between this process and the start of the program.
+// The number of forks between the start of the program and this process.
 extern std::atomic<int> fork_count;
 inline int ForkCount() {
   return fork_count.load(std::memory_order_relaxed);
 }  // one thread runs when it is written
 
-// Remembers the process in which it was made.
+// Remembers the process that created it.
 class ForkMark {
  public:
   ForkMark() : count_(ForkCount()) {}
@@ -30,7 +30,7 @@ class ForkMark {
   int count_;
 };
 
-// The T of this process, never destroyed. Making one starts no threads.
+// The T of this process, never destroyed. Its constructor must start no threads.
 template <typename T>
 T& OfProcess() {
   static std::atomic<T*> value = [] {

@@ -13,7 +13,7 @@ namespace millrace {
 template <typename Signature>
 class FunctionRef;
 
-// A borrowed callable: two words, never allocates. The callable must outlive the call.
+// A reference to a callable: two words, never allocates. The callable must outlive the call.
 template <typename R, typename... Args>
 class FunctionRef<R(Args...)> {
  public:

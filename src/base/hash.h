@@ -29,8 +29,8 @@ inline constexpr uint64_t kK2 = 0x8ebc6af09c88c6e3ULL;
 
 }  // namespace hash_internal
 
-// A 64-bit hash of bytes, good enough for tables and fingerprints inside one process. Not for secrets, and
-// not the FarmHash whose values some ops must return.
+// A 64-bit hash of bytes for tables and fingerprints inside one process. Not for secrets, and not the
+// FarmHash whose values some ops must return.
 inline uint64_t Hash64(std::string_view bytes, uint64_t seed = 0) {
   const char* p = bytes.data();
   size_t n = bytes.size();

@@ -4,8 +4,8 @@
 
 namespace millrace {
 
-// From now on `listener` gets every line that is logged, with its end, on the thread that logs it. There is
-// no way back. At most 16 are kept. Thread-safe.
+// From now on `listener` is called with every log line, including its end, on the thread that logs it. A
+// listener can't be removed. At most 16 are kept. Thread-safe.
 using LogListener = void (*)(const char* line);
 void AddLogListener(LogListener listener);
 

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <shared_mutex>
 
-// Clang's thread-safety annotations; nothing under other compilers.
+// Clang's thread-safety annotations; empty for other compilers.
 #if defined(__clang__)
 #define MR_THREAD_ANNOTATION(x) __attribute__((x))
 #else

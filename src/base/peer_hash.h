@@ -9,7 +9,7 @@
 namespace millrace {
 
 // The hash that TensorFlow's tasks use for numbers which they exchange (MurmurHash64A by Austin Appleby, in
-// the public domain, with TensorFlow's seed). Within a process Hash64 is faster.
+// the public domain, with TensorFlow's seed). Within a process use Hash64, which is faster.
 inline uint64_t PeerHash64(std::string_view bytes, uint64_t seed = 0xDECAFCAFFEu) {
   constexpr uint64_t kMultiplier = 0xc6a4a7935bd1e995u;
   constexpr int kShift = 47;

@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// Bytes that are left of the calling thread's stack. The largest number when that is not known, as on a stack
-// that a program made by itself. A few nanoseconds after a thread's first call.
+// The number of free bytes of the calling thread's stack. The largest number if it is not known, as on a
+// stack that a program created itself. A few nanoseconds after a thread's first call.
 size_t StackLeft();
 
 }  // namespace millrace

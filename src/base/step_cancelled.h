@@ -6,10 +6,10 @@
 
 namespace millrace {
 
-// The error of a step that was cancelled before one of its nodes had an error of its own. There is one, whose
-// copies share its text: by that it is told from what a node says, even in the same words.
+// The error of a step that was cancelled before one of its nodes had an error of its own. There is one such
+// Status, whose copies share its text: this distinguishes them from errors of nodes with the same text.
 const Status& StepCancelled();
-// Whether `status` is a copy of it. One that came from another process is not.
+// Whether `status` is a copy of it. A status from another process is not.
 bool IsStepCancelled(const Status& status);
 
 }  // namespace millrace

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// The parts between separators; empty parts are kept, and an empty text has one empty part. Views into
+// The parts between separators; empty parts are kept, and an empty text has one empty part. Views of
 // `text`.
 std::vector<std::string_view> StrSplit(std::string_view text, char separator);
 // The same without the empty parts.
@@ -29,7 +29,7 @@ std::string StrJoin(const Range& parts, std::string_view separator) {
   return out;
 }
 
-// Whole decimal numbers only: an optional minus, digits, nothing else. Nothing when malformed or out of
+// Decimal integers only: an optional minus sign and digits. Empty when malformed or out of
 // range.
 std::optional<int64_t> SafeStringToInt64(std::string_view text);
 std::optional<uint64_t> SafeStringToUint64(std::string_view text);
@@ -37,7 +37,7 @@ std::optional<int32_t> SafeStringToInt32(std::string_view text);
 // Decimal or hexadecimal floating point, "inf" and "nan", independent of the locale.
 std::optional<double> SafeStringToDouble(std::string_view text);
 
-// Drops `prefix` or `suffix` from the view; false, and no change, when it is not there.
+// Removes `prefix` or `suffix` from the view; false, and no change, if the view does not have it.
 bool ConsumePrefix(std::string_view* text, std::string_view prefix);
 bool ConsumeSuffix(std::string_view* text, std::string_view suffix);
 std::string_view StripWhitespace(std::string_view text);
@@ -45,7 +45,7 @@ std::string_view StripWhitespace(std::string_view text);
 // Lower-case hexadecimal digits of the bytes.
 std::string HexEncode(std::string_view bytes);
 std::optional<std::string> HexDecode(std::string_view hex);
-// Printable ASCII stays; \n \r \t \" \' \\ get a backslash and every other byte is \ooo (three octal digits).
+// Printable ASCII stays; \n \r \t \" \' \\ get a backslash, other bytes become \ooo (three octal digits).
 std::string CEscape(std::string_view bytes);
 
 }  // namespace millrace

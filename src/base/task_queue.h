@@ -13,8 +13,8 @@
 
 namespace millrace {
 
-// The tasks of one worker, or those that came from outside the pool. Thread-safe. A ring that grows, so that
-// no memory is allocated per task. A mutex, because the owner nearly always finds it free.
+// The tasks of one worker, or those from outside the pool. Thread-safe. A ring that grows, so that no memory
+// is allocated per task. It uses a mutex, which is nearly always free for the owner.
 class alignas(64) TaskQueue {
  public:
   using Task = UniqueFunction<void()>;
@@ -24,7 +24,7 @@ class alignas(64) TaskQueue {
     if (count_ == ring_.size()) Grow();
     ring_[(head_ + count_) & (ring_.size() - 1)] = std::move(task);
     ++count_;
-    // seq_cst: with the load of the number of sleepers it makes a Dekker pair (see ThreadPool::Impl::Park).
+    // seq_cst: with the load of the number of sleepers it forms a Dekker pair (see ThreadPool::Impl::Park).
     size_.store(count_, std::memory_order_seq_cst);
   }
   // The youngest task, or an empty one.
@@ -45,13 +45,13 @@ class alignas(64) TaskQueue {
     head_ = (head_ + 1) & (ring_.size() - 1);
     return std::move(ring_[at]);
   }
-  // Without the lock; exact once everybody else is quiet.
+  // Without the lock; exact only when no other thread uses the queue.
   bool MayHaveTasks() const { return size_.load(std::memory_order_seq_cst) != 0; }  // pairs with Push
 
  private:
   void SetCount(size_t count) MR_REQUIRES(mu_) {
     count_ = count;
-    size_.store(count, std::memory_order_relaxed);  // who sees the old value looks again under the lock
+    size_.store(count, std::memory_order_relaxed);  // a reader of the old value checks again under the lock
   }
   void Grow() MR_REQUIRES(mu_) {
     std::vector<Task> bigger(ring_.empty() ? 16 : ring_.size() * 2);

@@ -8,15 +8,15 @@
 
 namespace millrace {
 
-// Memory that two cores write should be this far apart: adjacent lines of 64 bytes are fetched in pairs.
+// Memory that two cores write should have this distance: adjacent lines of 64 bytes are fetched in pairs.
 inline constexpr size_t kCacheApart = 128;
 
-// A slot below this is of one thread alone, also after the thread has ended: what is indexed by it is written
-// by no other thread, so that it needs no atomic exchange.
+// A slot below this belongs to one thread only, also after the thread has ended: no other thread writes data
+// indexed by it, so no atomic exchange is needed.
 inline constexpr unsigned kOwnedSlots = 16;
 
-// A small number of the calling thread, dealt out in turn: threads that index an array by it, modulo its
-// size, seldom meet. From kOwnedSlots on two threads may have the same.
+// A small number of the calling thread, assigned in turn: threads that index an array by it, modulo its size,
+// seldom collide. From kOwnedSlots on two threads may have the same.
 inline unsigned ThreadSlot() {
   static std::atomic<uint64_t> next{0};
   static constinit thread_local unsigned slot = ~0u;
@@ -28,7 +28,7 @@ inline unsigned ThreadSlot() {
   return slot;
 }
 
-// Of an array with kOwnedSlots places for threads of their own and `shared` ones for all others.
+// The index in an array with kOwnedSlots places for threads of their own and `shared` ones for all others.
 inline unsigned PlaceOfSlot(unsigned slot, unsigned shared) {
   return slot < kOwnedSlots ? slot : kOwnedSlots + slot % shared;
 }

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// The length of the UTF-8 sequence at the front of `text`, or 0 when there is none. REQUIRES: `text` is not
+// The length of the UTF-8 sequence at the start of `text`, or 0 if there is none. REQUIRES: `text` is not
 // empty.
 inline size_t Utf8Length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };

@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// Threads for work that waits for other work, as of other tasks or of clients: as many as there is such work
-// at a time, so that none waits for a thread. A thread without work ends after a while. Thread-safe.
+// Threads for work that waits for other work, as of other tasks or of clients: one for each such work in
+// progress, so that none waits for a thread. A thread without work ends after a while. Thread-safe.
 class WaitingThreads {
  public:
   explicit WaitingThreads(int most = std::numeric_limits<int>::max()) : most_(most) {}
@@ -19,11 +19,11 @@ class WaitingThreads {
   ~WaitingThreads();
   WaitingThreads(const WaitingThreads&) = delete;
   WaitingThreads& operator=(const WaitingThreads&) = delete;
-  // Runs `work` here where TrySchedule gives false. Not for work that waits for what the caller has yet to
-  // do.
+  // Runs `work` here when TrySchedule returns false. Not for work that waits for later actions of the
+  // caller.
   void ScheduleOrRun(UniqueFunction<void()> work) MR_EXCLUDES(mu_);
-  // False, and `work` is as it was, when no thread is idle and `most` have work or the system starts no
-  // further one.
+  // False, and `work` is unchanged, when no thread is idle and `most` are busy or the system cannot start
+  // another one.
   [[nodiscard]] bool TrySchedule(UniqueFunction<void()>& work) MR_EXCLUDES(mu_);
 
  private:

@@ -6,9 +6,9 @@
 
 namespace millrace {
 
-// Puts everything that ships with the engine into the global registries: ops, gradients, kernels, device
-// factories. Does it once, however often and from however many threads it is called; every call returns the
-// outcome.
+// Registers everything that is part of the engine in the global registries: ops, gradients, kernels,
+// device factories. It does so once, for any number of calls and threads; every call returns the
+// result.
 Status RegisterBuiltins();
 
 }  // namespace millrace

@@ -17,8 +17,8 @@ struct TFE_ContextOptions {
 
 namespace millrace::c_api {
 
-// Says whether a context still exists, to ops that may outlive it. Never freed: the next context has it
-// again, with another number.
+// Tells ops that may outlive a context whether it still exists. Never freed: the next context reuses it, with
+// another number.
 struct ContextLife {
   std::atomic<uint64_t> number{0};  // the living context's; 0: there is none
 };
@@ -32,10 +32,10 @@ struct TFE_Context {
   std::unique_ptr<millrace::EagerContext> context;
   const TFE_ContextDevicePlacementPolicy policy;
   millrace::c_api::ContextLife* const life;
-  const uint64_t number;  // no other context has it, nor will have
+  const uint64_t number;  // unique: no other context ever has it
 };
 
-// What it shares with its context (definition, devices, functions) may be used while the context exists.
+// Data shared with its context (definition, devices, functions) may be used while the context exists.
 struct TFE_Op : millrace::EagerOp {
   const millrace::c_api::ContextLife* life = nullptr;
   uint64_t number = 0;
@@ -49,7 +49,7 @@ struct TFE_TensorDebugInfo {
 
 namespace millrace::c_api {
 
-// A TFE_TensorHandle* is an EagerTensor*, of which it is a reference.
+// A TFE_TensorHandle* is an EagerTensor*, and holds a reference to it.
 inline EagerTensor* TensorOf(TFE_TensorHandle* handle) { return reinterpret_cast<EagerTensor*>(handle); }
 inline TFE_TensorHandle* HandleOf(EagerTensor* tensor) { return reinterpret_cast<TFE_TensorHandle*>(tensor); }
 

@@ -19,12 +19,12 @@
 #include "op/attr_value.h"
 #include "tensorflow/c/c_api.h"
 
-// A graph with the shapes of its tensors. Nodes may be read without the mutex: they do not change once an
-// operation was handed out, but for their edges to consumers. The graph knows its handle, so that an
-// operation leads to it.
+// A graph with the shapes of its tensors. Nodes may be read without the mutex: once an operation was
+// returned, it does not change, except for its edges to consumers. The graph has a pointer to its handle, so
+// that an operation leads to it.
 struct TF_Graph {
   explicit TF_Graph(const millrace::OpRegistry& ops) : TF_Graph(std::make_unique<Owned>(ops)) {}
-  // A handle for a call, of a graph that has none: one of the C++ API, or the body of a function.
+  // A temporary handle of a graph that has none: one of the C++ API, or the body of a function.
   TF_Graph(millrace::Graph& borrowed, millrace::ShapeRefiner& shapes) : graph(borrowed), refiner(shapes) {
     graph.set_client(this);
   }
@@ -37,46 +37,46 @@ struct TF_Graph {
     millrace::Graph graph;
     millrace::ShapeRefiner refiner;
   };
-  const std::unique_ptr<Owned> owned;  // null for a handle for a call
+  const std::unique_ptr<Owned> owned;  // null for a temporary handle
 
   millrace::Mutex mu;
   millrace::Graph& graph MR_GUARDED_BY(mu);
   millrace::ShapeRefiner& refiner MR_GUARDED_BY(mu);
-  // Node ids that exist, for a look without the mutex. Released after the nodes were added, acquired by
-  // sessions that ask whether there is something new.
+  // The number of node ids, to be read without the mutex. Released after nodes were added, acquired by
+  // sessions that check for new nodes.
   std::atomic<int> num_node_ids{2};
-  // Sessions, unfinished operations and unfinished loops: the graph outlives them.
+  // Number of sessions, unfinished operations and unfinished loops: the graph outlives them.
   int num_users MR_GUARDED_BY(mu) = 0;
   bool delete_requested MR_GUARDED_BY(mu) = false;
 
-  // Of the condition and the body of a loop that is being built: where it will stand, and its inputs there.
+  // For the condition and the body of a loop under construction: its future place, and its inputs there.
   TF_Graph* parent = nullptr;
   std::vector<TF_Output> parent_inputs;
 
-  // What the newest operation was made of: a look-up less when the next is like it.
+  // The definition of the newest operation: saves a look-up if the next one is alike.
   const millrace::OpRegistration* last_op MR_GUARDED_BY(mu) = nullptr;
   std::shared_ptr<const millrace::NodeProps> last_props MR_GUARDED_BY(mu);
   millrace::AttrMap last_attrs MR_GUARDED_BY(mu);
   std::unique_ptr<TF_OperationDescription> spare MR_GUARDED_BY(mu);
 
-  // Gradient functions for this graph, before those for all graphs.
+  // Gradient functions for this graph, which precede those for all graphs.
   millrace::GradientRegistry gradients{&millrace::GradientRegistry::Global()};
-  // While a gradient function of the client runs, in the thread that computes gradients, the mutex is free
-  // but only that thread may change the graph.
+  // While a gradient function of the client runs, in the thread that computes gradients, the mutex is not
+  // held but only that thread may change the graph.
   std::thread::id builder MR_GUARDED_BY(mu);
   millrace::CondVar builder_left;
 
   bool IsBuilder() const MR_REQUIRES(mu) { return builder == std::this_thread::get_id(); }
-  // Before a change of the graph: waits while another thread computes gradients.
+  // To be called before a change of the graph: waits while another thread computes gradients.
   void AwaitTurn() MR_REQUIRES(mu) {
     while (builder != std::thread::id() && !IsBuilder()) builder_left.Wait(mu);
   }
 
-  // After nodes were added or taken back. Sessions see them from now on, or when the gradients are complete.
+  // To be called after nodes were added or removed. Sessions see that now, or when gradients are complete.
   void PublishNodes() MR_REQUIRES(mu) {
     if (builder == std::thread::id()) num_node_ids.store(graph.num_node_ids(), std::memory_order_release);
   }
-  // Whether nothing could use what is added now: the graph ends with its only user.
+  // Whether nodes added now could not be used: the graph is deleted with its only user.
   bool IsLeft() const MR_REQUIRES(mu) { return delete_requested && num_users <= 1; }
 
  private:
@@ -88,11 +88,11 @@ struct TF_Graph {
 
 namespace millrace::c_api {
 
-// The graph gets a user, or loses one; the last one deletes it, if that was asked for.
+// Adds or removes a user of the graph; removing the last one deletes the graph, if that was requested.
 void Hold(TF_Graph* graph);
 void Release(TF_Graph* graph);
 
-// A user for as long as this lives.
+// A user of the graph during its lifetime.
 class GraphHold {
  public:
   explicit GraphHold(TF_Graph* graph) : graph_(graph) { Hold(graph); }
@@ -113,7 +113,7 @@ struct TF_OperationDescription {
     int index;
   };
   TF_Graph* graph = nullptr;
-  const millrace::OpRegistration* op = nullptr;  // null: unknown, as the first error says
+  const millrace::OpRegistration* op = nullptr;  // null: unknown, which is the first error
   std::string op_type;
   std::string name;
   std::string device;
@@ -126,6 +126,6 @@ struct TF_OperationDescription {
   std::vector<std::string> input_errors;  // of inputs that do not exist
 
   void Reset(TF_Graph* owner, std::string_view op_name, std::string_view node_name);
-  // Keeps the first value of an attribute; another one is an error.
+  // Keeps the first value of an attribute; a different second one is an error.
   void SetAttr(std::string_view attr, millrace::AttrValue value);
 };

@@ -29,14 +29,14 @@ struct TF_Status {
   millrace::Status status;
 };
 
-// Plain elements lie in `value`. Strings and handles have two forms: the engine's, and the bytes of the C
-// API, which are what `encoded` holds here; `value` then only tells type and shape.
+// Elements of fixed-size types lie in `value`. Strings and handles have two forms: the engine's, and the
+// bytes of the C API, which `encoded` holds here; `value` then only has type and shape.
 struct TF_Tensor {
   millrace::Tensor value;
   millrace::RefPtr<millrace::Buffer> encoded;
   void* data = nullptr;
   size_t size = 0;
-  bool owns_memory = false;  // a step of the engine made it, and not the program
+  bool owns_memory = false;  // made by a step of the engine, not by the program
 };
 
 namespace millrace::c_api {
@@ -50,7 +50,7 @@ inline void Set(TF_Status* status, Status value) {
   if (status != nullptr) status->status = std::move(value);
 }
 
-// The door: runs `body`, which returns a Status, and stores that. Exceptions end here.
+// The entry of API functions: runs `body`, which returns a Status, and stores that. Catches exceptions.
 template <typename F>
 bool Enter(TF_Status* status, F&& body) {
   Status result;
@@ -66,7 +66,7 @@ bool Enter(TF_Status* status, F&& body) {
   return ok;
 }
 
-// For the doors without a status: `otherwise` when something is thrown.
+// The entry of functions without a status: returns `otherwise` after an exception.
 template <typename T, typename F>
 T EnterOr(T otherwise, F&& body) {
   try {
@@ -85,28 +85,28 @@ Status CheckShape(const int64_t* dims, int num_dims);
 StatusOr<PartialShape> MakeShape(const int64_t* dims, int num_dims);
 inline DataType TypeOf(TF_DataType dtype) { return static_cast<DataType>(dtype); }
 
-// A snapshot for an attribute, which nothing that the caller does later can change.
+// A copy for an attribute, independent of later changes by the caller.
 StatusOr<Tensor> CopyOfTensor(const TF_Tensor* tensor);
-// The engine's form; plain elements are shared.
+// The engine's form; elements of fixed-size types are shared.
 StatusOr<Tensor> ToTensor(const TF_Tensor* tensor);
-// The C API's form; plain elements are shared. FailedPrecondition for uninitialised tensors.
+// The C API's form; elements of fixed-size types are shared. FailedPrecondition for uninitialised tensors.
 StatusOr<TF_Tensor*> FromTensor(const Tensor& tensor);
-// The same for a tensor that a Run gave: one without elements, if it is not initialised.
+// The same for an output of a Run: an empty tensor if it is not initialised.
 StatusOr<TF_Tensor*> FromOutput(Tensor tensor);
 
 // Serialises into an empty buffer.
 Status ToBuffer(const google::protobuf::MessageLite& message, TF_Buffer* buffer);
-// Parses without protobuf's usual limit; false when the bytes are no such message. Null data counts as empty.
+// Parses without protobuf's usual limit; false when the bytes are not such a message. Null data is empty.
 bool Parse(const void* data, size_t length, google::protobuf::MessageLite* message);
 // A buffer with a copy of the bytes.
 TF_Buffer* NewBufferOf(std::string_view bytes);
 
-// Names of `count` strings; InvalidArgument for null ones.
+// The `count` strings; InvalidArgument for null ones.
 StatusOr<std::vector<std::string>> NamesOf(const char* const* names, int count);
-// `name`, or `name_1`, … : the first that no node has, or has before a '/'.
+// `name`, or `name_1`, … : the first that is neither the name of a node nor a prefix of one before '/'.
 std::string UniqueScope(const Graph& graph, const std::string& name);
 
-// How the C API spells attributes: NotFound and InvalidArgument texts are TensorFlow's.
+// Types of attributes in the C API: NotFound and InvalidArgument texts are TensorFlow's.
 StatusOr<const AttrValue*> FindAttr(TF_Operation* op, const char* name);
 
 }  // namespace millrace::c_api

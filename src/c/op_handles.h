@@ -13,7 +13,7 @@
 #include "tensorflow/c/kernels.h"
 #include "tensorflow/c/ops.h"
 
-// What ops and kernels of the client see of the engine.
+// The view that user-defined ops and kernels have of the engine.
 struct TF_OpDefinitionBuilder {
   millrace::OpBuilder builder;
 };
@@ -22,8 +22,8 @@ struct TF_OpKernelContext {
   millrace::KernelContext& context;
   const millrace::NodeProps& props;
   millrace::Status status{};               // the first failure
-  std::vector<millrace::Tensor*> bools{};  // outputs that the kernel writes any byte into
-  // Outputs of types that have another form in the engine, as the kernel writes them.
+  std::vector<millrace::Tensor*> bools{};  // bool outputs, into which the kernel may write any byte
+  // Outputs of types with another form in the engine, in the form that the kernel writes.
   std::vector<std::pair<int, TF_Tensor>> encoded{};
 };
 

@@ -22,15 +22,15 @@ struct TF_SessionOptions {
 
 namespace millrace::c_api {
 
-// What one call names, as the caller gave it.
+// The feeds, fetches and targets of one call, as the caller gave them.
 struct RunCall {
   std::span<const TF_Output> feeds;
   std::span<const TF_Output> fetches;
   std::span<const TF_Operation* const> targets;
 };
 
-// Callables of a session by the handles that a call names, so that a call whose like was there before needs
-// no names. Look-ups take no lock; entries live as long as the session, and there are at most kLimit.
+// Callables of a session by the handles in a call, so that a repeated call needs no names.
+// Look-ups take no lock; entries live as long as the session, and there are at most kLimit.
 // Thread-safe.
 class CallableCache {
  public:
@@ -42,7 +42,7 @@ class CallableCache {
   static uint64_t Hash(const RunCall& call);
   // -1 when there is none.
   Session::CallableHandle Find(uint64_t hash, const RunCall& call) const;
-  // False, and nothing is kept, when there is no room.
+  // False, and nothing is stored, when there is no room.
   bool Insert(uint64_t hash, const RunCall& call, Session::CallableHandle handle) MR_EXCLUDES(mu_);
 
  private:
@@ -60,18 +60,18 @@ class CallableCache {
 
   Mutex mu_;
   int size_ MR_GUARDED_BY(mu_) = 0;
-  // Heads of lists that only grow at the front; released when an entry is put in, acquired by look-ups.
+  // Heads of lists that only grow at the front; released when an entry is added, acquired by look-ups.
   std::array<std::atomic<Entry*>, kBuckets> buckets_ = {};
 };
 
-// Gives the session the nodes that the graph got since the last time.
+// Adds nodes to the session that were added to the graph since the last call.
 Status ExtendSession(TF_Session& session);
 Status ParseRunOptions(const TF_Buffer* buffer, RunOptions* options);
 // Runs with options or metadata, by names.
 Status RunByName(Session& session, const TF_Buffer* run_options, const Session::Feeds& feeds,
                  const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
                  TF_Tensor** outputs, TF_Buffer* run_metadata);
-// Hands the tensors over. On error none.
+// Returns the tensors to the caller; on error none.
 Status GiveOutputs(std::vector<Tensor> tensors, TF_Tensor** outputs);
 // Copies a handle for the caller, who deletes it with TF_DeletePRunHandle.
 const char* NewHandle(const std::string& handle);
@@ -85,7 +85,7 @@ struct TF_Session {
   const std::unique_ptr<millrace::Session> session;
   TF_Graph* const graph;  // null: none
   millrace::c_api::CallableCache callables;
-  // How much of the graph the session has; written with the graph's mutex held.
+  // How much of the graph the session has; written while the graph's mutex is held.
   std::atomic<int> seen_node_ids{2};
 };
 

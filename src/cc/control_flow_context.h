@@ -14,8 +14,8 @@
 namespace millrace {
 
 // A branch or a loop under construction, which adds inputs and attributes to the nodes made within. Shared by
-// the scopes within; the graph's state keeps it, so that gradients and later nodes can tell where a tensor
-// belongs. One thread.
+// the scopes within; the graph's state keeps it, so that gradients and later nodes can find the context of a
+// tensor. One thread.
 class [[gnu::visibility("hidden")]] Scope::Context {
  public:
   Context(State & state, std::shared_ptr<Context> outer) : state_(state), outer_(std::move(outer)) {}
@@ -25,24 +25,24 @@ class [[gnu::visibility("hidden")]] Scope::Context {
 
   const std::shared_ptr<Context>& outer() const { return outer_; }
   virtual bool is_loop() const = 0;
-  // The node that runs whenever the nodes of this context are to run.
+  // The node that runs in each execution of this context.
   virtual Node* pivot() const = 0;
 
-  // `tensor` as nodes of this context may use it: itself when it was made within, else what lets it in, made
-  // under the name `user`/….
+  // `tensor` in a form that nodes of this context may use: itself when it was made within, else the output of
+  // the node that brings it in, made under the name `user`/….
   StatusOr<Output> Capture(const Output& tensor, const std::string& user);
   // Makes `node`, whose inputs are captured and whose control inputs are set, part of the context.
   void Adopt(Node * node);
-  // The node of this context that is to run after `before`, so that others of the context can wait for it:
-  // `before` itself unless a loop lies between.
+  // The node of this context that runs after `before`, for control edges within the context: `before` itself
+  // unless there is a loop in between.
   virtual Node* Gate(Node * before) = 0;
-  // What is known to be inside from now on.
+  // Marks a node as inside.
   void Own(Node * node) { state_.contexts[node] = this; }
 
  protected:
-  // A new node that lets in `tensor`, which the enclosing context may use.
+  // A new node that brings in `tensor`, which the enclosing context may use.
   virtual StatusOr<Output> LetIn(const Output& tensor, const std::string& user) = 0;
-  // True for nodes that do not wait for the pivot by way of their inputs.
+  // True for nodes that do not wait for the pivot through their inputs.
   virtual bool NeedsPivot(const Node& node) const = 0;
   StatusOr<Node*> Add(const std::string& name, const char* op, const std::vector<InputArg>& inputs,
                       AttrMap attrs, const std::string& device = {});
@@ -90,7 +90,7 @@ class [[gnu::visibility("hidden")]] LoopContext final : public Scope::Context {
   Node* pivot() const override { return pivot_; }
   void set_pivot(Node * pivot) { pivot_ = pivot; }
   Node* Gate(Node * before) override;
-  // Enter, RefEnter for a reference that is to stay one.
+  // Enter, or RefEnter for a reference that stays one.
   StatusOr<Output> Enter(const Output& tensor, const std::string& name, bool is_constant);
 
  protected:

@@ -25,21 +25,21 @@ namespace millrace {
 struct SaveSliceInfo;
 class VariableStore;
 
-// A variable in a graph: the node that holds it, the op that gives it its first value, and a tensor to read.
+// A variable in a graph: its node, the op that assigns its initial value, and a tensor to read.
 struct VariableRecord {
   Output ref;  // or the handle of a resource variable
   Output value;
   Operation initializer;
   bool trainable = true;
-  std::vector<std::string> collections = {"variables"};  // but for that of the trainable ones
-  std::shared_ptr<const SaveSliceInfo> slice = nullptr;  // null: no part of a partitioned variable
+  std::vector<std::string> collections = {"variables"};  // except that of the trainable ones
+  std::shared_ptr<const SaveSliceInfo> slice = nullptr;  // null: not part of a partitioned variable
 
   bool IsIn(std::string_view collection) const {
     return std::find(collections.begin(), collections.end(), collection) != collections.end();
   }
 };
 
-// What all scopes of one graph share.
+// State shared by all scopes of one graph.
 struct [[gnu::visibility("hidden")]] Scope::State {
   State() : State(std::make_unique<Graph>(OpRegistry::Global())) {}
   // Of a graph with another owner.
@@ -51,7 +51,7 @@ struct [[gnu::visibility("hidden")]] Scope::State {
     return graph.FindNode(name) != nullptr || scope_names.contains(name);
   }
 
-  // InvalidArgument when `tensor` belongs to a loop that `by` (null: no context) is not in.
+  // InvalidArgument when `tensor` belongs to a loop that does not contain `by` (null: no context).
   Status CheckUse(const Output& tensor, const Scope::Context* by, const std::string& user) const;
 
   const std::unique_ptr<Graph> own_graph;
@@ -60,15 +60,15 @@ struct [[gnu::visibility("hidden")]] Scope::State {
   ShapeRefiner& shapes;
   Status status;
   bool finalized = false;  // no node may be added any more
-  // Of the body of a function: brings in a tensor of the graph around it. Null: tensors of others are errors.
+  // For the body of a function: brings in a tensor of the enclosing graph. Null: such tensors are errors.
   std::function<StatusOr<Output>(const Output&)> capture;
   std::unordered_set<std::string> scope_names;
   std::unordered_map<std::string, int> name_counters;
-  std::vector<VariableRecord> variables;  // in the order of their making
+  std::vector<VariableRecord> variables;  // in the order of creation
   std::map<std::string, CollectionDef> collections;
-  std::shared_ptr<VariableStore> variable_store;  // null: no scope of variables was entered yet
+  std::shared_ptr<VariableStore> variable_store;  // null: no variable scope was entered yet
   std::optional<int64_t> random_seed;
-  // The branch or loop that a node was made in; others have none.
+  // The branch or loop in which a node was made; others have none.
   std::unordered_map<const Node*, Scope::Context*> contexts;
   std::vector<std::shared_ptr<Scope::Context>> all_contexts;
 
@@ -80,7 +80,7 @@ struct [[gnu::visibility("hidden")]] Scope::State {
         shapes(*own_shapes) {}
 };
 
-// True for "a", "a_1", "layer/w.x-y": what TensorFlow accepts as the name of a node.
+// True for "a", "a_1", "layer/w.x-y": the names of nodes that TensorFlow accepts.
 bool IsValidNodeName(std::string_view name);
 
 }  // namespace millrace

@@ -21,25 +21,25 @@ class App;
 
 namespace millrace::cli {
 
-// What the program ends with.
+// Exit codes of the program.
 enum class ExitCode : int {
   kOk = 0,
-  kFailed = 1,   // something is wrong with a file, a model or the machine
-  kUsage = 2,    // the command line makes no sense
-  kDiffers = 3,  // all went well, and the answer is no: checkpoints differ, a model can't run here
+  kFailed = 1,   // an error in a file, a model or the machine
+  kUsage = 2,    // an error in the command line
+  kDiffers = 3,  // success, and the answer is no: checkpoints differ, a model can't run here
 };
 
-// What a command works with. One thread at a time.
+// The context of a command. One thread at a time.
 struct Context {
   Env& env;
   std::ostream& out;      // results
   std::ostream& err;      // errors, warnings and progress
   bool json = false;      // the result is one JSON document, errors too
-  bool terminal = false;  // `err` is looked at: progress lines may be written over
+  bool terminal = false;  // `err` is a terminal: progress lines may be overwritten
 
   // Writes the document and a newline.
   ExitCode Print(const JsonWriter& document) const;
-  // For what only shows to be wrong when the command looks at its options.
+  // For errors in options that only the command itself can detect.
   ExitCode Usage(const std::string& text) const;
   // "{"error": …}" on `out` with --json, else a line on `err`.
   void ReportError(const Status& status) const;
@@ -48,19 +48,19 @@ struct Context {
 
 using Action = std::function<StatusOr<ExitCode>(const Context&)>;
 
-// The commands of the program, as they are put together.
+// The commands of the program, while they are registered.
 class Commands {
  public:
   explicit Commands(CLI::App& app) : app_(app) {}
 
   CLI::App& app() const { return app_; }
-  // A command that has commands.
+  // A command with subcommands.
   Command Group(const std::string& name, const std::string& what);
   // A command, of the program itself or of a group. It gets the options --json and --op_library.
   Command Add(const std::string& name, const std::string& what, Action action);
   Command Add(const std::string& name, const std::string& what, Action action, const Command& group);
 
-  // What the command line asked for; empty before it was parsed.
+  // The requested command; empty before the command line was parsed.
   const Action& chosen() const { return chosen_; }
   bool json() const { return json_; }
   // Loads the libraries of ops that the command line names.
@@ -73,11 +73,11 @@ class Commands {
   std::vector<std::string> op_libraries_;
 };
 
-// Tells how far something that takes long is: a line after two seconds and then about each second.
+// Reports the progress of a long operation: a line after two seconds and then about each second.
 class Progress {
  public:
-  // "millrace: <what>: 34 %, 1.2 GiB". `total` 0: not known. `bytes`: whether the numbers are bytes, or else
-  // what they count.
+  // "millrace: <what>: 34 %, 1.2 GiB". `total` 0: not known. `bytes`: whether the numbers are bytes, or
+  // counts.
   Progress(const Context& context, std::string what, uint64_t total, std::string unit = "bytes");
   ~Progress();
   Progress(const Progress&) = delete;

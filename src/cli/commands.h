@@ -4,7 +4,7 @@
 
 #include "cli/command.h"
 
-// Each puts one command, or one with commands of its own, on the command line; <name>_command.cc has it.
+// Each function registers one command, or one with subcommands; <name>_command.cc implements it.
 namespace millrace::cli {
 
 void AddBenchCommand(Commands* commands);

@@ -6,8 +6,8 @@
 
 namespace millrace::cli {
 
-// SIGINT and SIGTERM as something to wait for, from here on: threads that begin later don't get them. Made
-// once, before any other thread.
+// Turns SIGINT and SIGTERM into an event to wait for: threads that are started later don't get them. To be
+// created once, before any other thread.
 class EndSignals {
  public:
   EndSignals();
@@ -16,7 +16,7 @@ class EndSignals {
   EndSignals& operator=(const EndSignals&) = delete;
 
   void Wait() const;
-  // Readable once one has come.
+  // Readable once a signal has arrived.
   int file() const { return file_; }
 
  private:

@@ -19,11 +19,11 @@ struct EventFile {
   std::string run;  // the folder, as it was named on the command line
 };
 
-// The files that `paths` name, and the event files in the folders that they name and in those within. Sorted
-// within each folder.
+// The files in `paths`, and the event files in the folders in `paths` and in their subfolders. Sorted within
+// each folder.
 StatusOr<std::vector<EventFile>> CollectEventFiles(Env& env, const std::vector<std::string>& paths);
 
-// The value of a summary that is one number: a plain one, or a tensor of one element.
+// The value of a summary with one number: a plain one, or a tensor of one element.
 bool ScalarOf(const tensorflow::Summary_Value& value, double* scalar);
 
 }  // namespace millrace::cli

@@ -22,12 +22,12 @@ struct ScalarSeries {
 };
 
 struct PlotOptions {
-  double smoothing = 0;  // 0 to 1: how much of the value before stays; the raw curve is drawn faintly then
+  double smoothing = 0;  // 0 to 1: the weight of the previous value; above 0 the raw curve is drawn faintly
   bool log_scale = false;
 };
 
-// An SVG with a panel for each tag and a curve for each run. Thousands of points become at most a few for
-// each pixel; values that are not finite are left out.
+// An SVG with a panel for each tag and a curve for each run. Thousands of points are reduced to at most a few
+// for each pixel; values that are not finite are left out.
 std::string PlotScalars(const std::vector<ScalarSeries>& series, const PlotOptions& options);
 
 }  // namespace millrace::cli

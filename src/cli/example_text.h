@@ -10,7 +10,7 @@
 
 namespace millrace::cli {
 
-// What a record holds, as far as its bytes tell.
+// The kind of a record, as far as its bytes tell.
 enum class RecordKind { kBytes, kText, kExample, kSequenceExample };
 RecordKind KindOfRecord(std::string_view record);
 std::string_view RecordKindName(RecordKind kind);
@@ -19,7 +19,7 @@ std::string_view RecordKindName(RecordKind kind);
 // them, or the start of the text or bytes.
 std::string RecordText(std::string_view record, RecordKind kind, int64_t values);
 // Fields of an object: "features" of an Example, "context" and "feature_lists" of a SequenceExample, or
-// "bytes". At most `values` of a feature; "size" tells how many there are.
+// "bytes". At most `values` of a feature; "size" is their number.
 void WriteRecordJson(std::string_view record, RecordKind kind, int64_t values, JsonWriter* json);
 
 }  // namespace millrace::cli

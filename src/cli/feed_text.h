@@ -18,23 +18,23 @@ namespace millrace::cli {
 //   some text                                                     a string, where one is wanted
 //   data.npy   data.npz:name                                      an array of a file
 //   @file                                                         the bytes of a file, as a string
-// With `dtype` kInvalid numbers are int32 when all are whole and fit, else float; otherwise they become that
-// type. InvalidArgument for what does not fit it, and for lists of different lengths.
+// With `dtype` kInvalid numbers are int32 if all are whole and fit, else float; otherwise they are converted
+// to that type. InvalidArgument for values that do not fit it, and for lists of different lengths.
 StatusOr<Tensor> ReadFeed(Env& env, std::string_view text, DataType dtype);
 
-// The elements as another type of numbers, truth values among them; the tensor itself when it has the type
-// already. InvalidArgument where a type can't be had or a number has no place in it.
+// The elements converted to another type of numbers or to bool; the tensor itself if it has the type already.
+// InvalidArgument for a conversion that does not exist or a number that does not fit.
 StatusOr<Tensor> ConvertTo(const Tensor& tensor, DataType dtype);
 
-// The elements that are neither zero nor empty, in order, with their places and the shape of the whole.
+// The elements that are neither zero nor empty, in order, with their indices and the dense shape.
 // InvalidArgument for other types than numbers and strings.
 struct SparseFeed {
   Tensor indices, values, shape;
 };
 StatusOr<SparseFeed> MakeSparse(const Tensor& dense);
 
-// Numbers from 0 to 1 for floats, small whole numbers for integers, always the same; zeros or empty strings
-// for the rest.
+// Deterministic values: numbers from 0 to 1 for floats, small integers for integers, zeros or empty strings
+// for other types.
 StatusOr<Tensor> MakeUpTensor(DataType dtype, const TensorShape& shape);
 
 }  // namespace millrace::cli

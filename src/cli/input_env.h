@@ -9,8 +9,8 @@
 
 namespace millrace::cli {
 
-// Files as commands name them: "-" is standard input, and pipes are read to their end, once, into memory.
-// A stream of more than 2 GiB is ResourceExhausted. Thread-safe.
+// Files as named on the command line: "-" is standard input, and pipes are read to their end, once, into
+// memory. A stream of more than 2 GiB is ResourceExhausted. Thread-safe.
 class InputEnv final : public EnvWrapper {
  public:
   explicit InputEnv(Env& base) : EnvWrapper(base) {}
@@ -20,7 +20,7 @@ class InputEnv final : public EnvWrapper {
   StatusOr<FileStat> Stat(const std::string& path) override;
 
  private:
-  // The file system that has the file: `streams_` once a stream has been read.
+  // The file system of the file: `streams_` once a stream has been read.
   StatusOr<Env*> Holder(const std::string& path) MR_EXCLUDES(mu_);
 
   Mutex mu_;

@@ -17,8 +17,8 @@ class MetaGraphDef;
 
 namespace millrace::cli {
 
-// A model as it lies on disk: a folder with saved_model.pb or .pbtxt, a MetaGraphDef, or a GraphDef; each
-// serialised or as text; or a package of mapped constants with its graph.
+// A model on disk: a folder with saved_model.pb or .pbtxt, a MetaGraphDef, or a GraphDef, each serialised or
+// as text; or a package of mapped constants with its graph.
 struct ModelFile {
   enum class Kind { kSavedModel, kMetaGraph, kGraph, kPackage };
 
@@ -29,7 +29,7 @@ struct ModelFile {
 
   Kind kind = Kind::kGraph;
   std::string path;
-  std::unique_ptr<tensorflow::MetaGraphDef> meta;  // of a GraphDef it holds nothing but that
+  std::unique_ptr<tensorflow::MetaGraphDef> meta;  // for a GraphDef only its graph is set
   std::vector<std::string> tags;                   // of the chosen meta graph of a SavedModel
   std::vector<std::string> all_tags;               // of all of them, "serve, gpu"
   uint64_t bytes = 0;                              // of the file
@@ -38,8 +38,8 @@ struct ModelFile {
   std::string_view kind_name() const;
 };
 
-// Of a SavedModel the meta graph with exactly these tags is taken; without tags the one for "serve", or the
-// only one. InvalidArgument for what is no model, NotFound for tags that are not there; errors name the file.
+// Chooses the meta graph of a SavedModel with exactly these tags; without tags the one for "serve", or the
+// only one. InvalidArgument for files that are not models, NotFound for unknown tags; errors name the file.
 StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path,
                                   const std::vector<std::string>& tags = {});
 

@@ -18,7 +18,7 @@
 
 namespace millrace::cli {
 
-// What `run` and `bench` have in common on the command line.
+// Common options of `run` and `bench`.
 struct ModelOptions {
   std::string model;
   std::vector<std::string> tags;
@@ -30,13 +30,13 @@ struct ModelOptions {
   std::string master;  // the target of the session
   int intra_threads = 0;
   int inter_threads = 0;
-  int64_t batch = 1;  // what stands for unknown sizes of inputs that are made up
+  int64_t batch = 1;  // for unknown sizes of generated inputs
 };
-// The positional argument, and those options that say where the values of variables come from.
+// The positional argument, and the options for the values of variables.
 void AddModelOptions(ModelOptions* options, const Command& command);
 void AddFeedOption(ModelOptions* options, const Command& command);
 void AddThreadOptions(ModelOptions* options, const Command& command);
-// These, and those of what is run.
+// These, and the options for feeds and fetches.
 void AddRunOptions(ModelOptions* options, const Command& command);
 
 // A model in a session: its variables restored, its tables initialised.
@@ -53,9 +53,9 @@ struct ModelStep {
   std::vector<std::string> labels;  // of the fetches: the names of a signature, or the same
   std::vector<std::string> targets;
 };
-// By the names of a signature ("serving_default" by default, if there is one), and by those of
-// tensors. With `make_up` placeholders that are needed and not fed get values. InvalidArgument names what can
-// be asked for.
+// Found by the names of a signature ("serving_default" by default, if there is one), and by those of tensors.
+// With `make_up` placeholders that are needed and not fed get generated values. InvalidArgument lists the
+// possible names.
 StatusOr<ModelStep> MakeStep(const ModelOptions& options, const ModelFile& model, bool make_up, Env& env);
 
 }  // namespace millrace::cli

@@ -17,16 +17,16 @@ namespace millrace::cli {
 // A check of one word of the command line. CLI11's own checks print the limits of double with all their
 // digits.
 struct Validator {
-  std::function<std::string(const std::string& word)> error;  // empty when the word is right
-  std::string name;                                           // what --help shows as the type
+  std::function<std::string(const std::string& word)> error;  // empty when the word is valid
+  std::string name;                                           // the type in --help
 };
 Validator NotNegative();
 Validator Positive();
 Validator Between(double low, double high);
 Validator Assignment();  // NAME=VALUE; the name is not empty
 
-// An option or positional argument while it is described. Only these two classes and what reads the whole
-// command line include CLI11: its headers make several seconds of work for the compiler in each file.
+// An option or positional argument under construction. Only these two classes and the parser of the whole
+// command line include CLI11: its headers take several seconds to compile in each file.
 class Option {
  public:
   explicit Option(CLI::Option& option) : option_(option) {}
@@ -43,14 +43,14 @@ class Option {
   CLI::Option& option_;
 };
 
-// A command, or a group of commands, while its options are described. A value lives until the command line
-// was read.
+// A command, or a group of commands, under construction. A value must live until the command line was
+// parsed.
 class Command {
  public:
   explicit Command(CLI::App& app) : app_(&app) {}
 
   CLI::App& app() const { return *app_; }
-  // `name` as CLI11 takes it: "-o,--output", or "file" for a positional argument.
+  // `name` in CLI11's form: "-o,--output", or "file" for a positional argument.
   Option AddFlag(const std::string& name, bool& value, const std::string& what) const;
   Option AddOption(const std::string& name, int& value, const std::string& what) const;
   Option AddOption(const std::string& name, int64_t& value, const std::string& what) const;

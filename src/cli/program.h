@@ -9,10 +9,10 @@
 
 namespace millrace::cli {
 
-// Puts every command on the command line.
+// Registers all commands.
 void AddAllCommands(Commands* commands);
 
-// The program: `args` without its name. Returns what it ends with; context.json is set by --json.
+// The program: `args` without its name. Returns the exit code; --json sets context.json.
 int RunProgram(const std::vector<std::string>& args, Context context);
 
 }  // namespace millrace::cli

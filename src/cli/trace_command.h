@@ -15,8 +15,8 @@ struct TraceOptions {
   std::string output;        // path of the page
 };
 
-// Writes the timeline of a traced step as an HTML page; the file at `output` is replaced at once or, on an
-// error, left as it was. Returns the figures as a JSON object. Errors name the file.
+// Writes the timeline of a traced step as an HTML page; the file at `output` is replaced atomically or, on an
+// error, unchanged. Returns the figures as a JSON object. Errors name the file.
 StatusOr<std::string> RunTrace(Env& env, const TraceOptions& options);
 
 }  // namespace millrace::cli

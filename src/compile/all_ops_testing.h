@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-// The ops that the engine has, for tests of passes that are about particular ones; TestOps() are made up.
+// The ops of the engine, for tests of passes that are about particular ops; those of TestOps() are made up.
 inline const OpRegistry& AllOps() {
-  // The global registry, in which element-wise programs look up their instructions.
+  // The global registry, which element-wise programs use to look up their instructions.
   static const bool registered = RegisterAllOps(OpRegistry::Global()).ok();
   EXPECT_TRUE(registered);
   return OpRegistry::Global();

@@ -11,8 +11,8 @@
 
 namespace millrace {
 
-// All options of a compilation: those of users, and those of tests and tools. Made once for each
-// session; the compiler and its passes borrow it.
+// All options of a compilation: those of users, and those of tests and tools. Made once for each session; the
+// compiler and its passes hold a reference.
 struct CompileOptions : GraphOptions {
   // Not 0: nodes without constraints are spread over all devices of the best type, by this number and
   // their names; nodes with state are placed as usual. For tests.

@@ -20,8 +20,8 @@
 
 namespace millrace {
 
-// How long a pass took and what it left. A pass that was switched off leaves none; one that ran in several
-// rounds leaves one with the sums.
+// Time and result of a pass. A pass that is switched off has no entry; one that ran in several rounds has one
+// entry with the sums.
 struct PassStats {
   std::string pass;
   int64_t nanos = 0;
@@ -32,7 +32,7 @@ struct PassStats {
 };
 
 // A pass that can be switched off. `rewriter` is the field of RewriterConfig that switches it, `optimizer`
-// that of OptimizerOptions (which with opt_level L0 switches all of them); "" where there is none.
+// that of OptimizerOptions (opt_level L0 switches all off except "datasets"); "" where there is none.
 struct PassInfo {
   const char* name;
   const char* what;
@@ -42,7 +42,7 @@ struct PassInfo {
 // In the order in which they run.
 std::span<const PassInfo> OptionalPasses();
 
-// What a compilation works with. All that is borrowed outlives it.
+// The inputs of a compilation. All referenced objects must outlive it.
 struct CompileContext {
   const CompileOptions& options;
   PruneOptions prune{};
@@ -50,7 +50,7 @@ struct CompileContext {
   PartitionOptions partition{};
   // Runs constant parts; null switches folding off.
   ConstantEvaluator* evaluator = nullptr;
-  // What debuggers watch. Not empty: nodes that write it out are added, and no optimising pass runs.
+  // Tensors that a debugger watches. If any, nodes write them to files, and no optimising pass runs.
   std::span<const DebugWatch> watches{};
 };
 
@@ -61,14 +61,14 @@ struct CompiledGraphs {
   std::vector<PassStats> passes;      // in the order in which they ran
 };
 
-// Everything between a full graph and the graphs that executors run: prune > lower > place > optimize >
-// partition. Nodes of `full` that have an assigned device keep it; the others are placed here. Thread-safe:
-// `full` is only read.
+// All passes from a full graph to the graphs that executors run: prune > inline > lower > place > reads >
+// optimise > partition. Nodes of `full` that have an assigned device keep it; the others are placed here.
+// Thread-safe: `full` is only read.
 StatusOr<CompiledGraphs> Compile(const Graph& full, const RunSignature& signature,
                                  const CompileContext& context);
 
-// For the body of a function, whose _Arg and _Retval nodes are there already: as Compile without pruning. The
-// nodes `must_run` run although nothing uses what they give.
+// For the body of a function, which already has _Arg and _Retval nodes: as Compile without pruning. The nodes
+// `must_run` run even if their outputs are not used.
 StatusOr<CompiledGraphs> CompileWhole(std::unique_ptr<Graph> graph, const std::vector<std::string>& must_run,
                                       const CompileContext& context);
 

@@ -22,18 +22,18 @@ std::string FakeDeviceName(std::string_view short_name);
 // Every op of TestOps() has a CPU kernel, save GpuOnly; those in `gpu_ops` and GpuOnly have a GPU kernel.
 HasKernelFn FakeKernels(std::vector<std::string> gpu_ops);
 
-// Computes float scalars node by node: the naive reference for what passes may change. Placeholder
-// and _Arg take their values from `feeds` by node name and index. Results by "name:output"; _Retval by
+// Computes float scalars node by node: the naive reference for graphs that passes change. Placeholder and
+// _Arg take their values from `feeds` by node name and index. Results by "name:output"; _Retval by
 // "retval:index".
 StatusOr<std::map<std::string, float>> Interpret(const Graph& graph,
                                                  const std::map<std::string, float>& feeds);
 
-// The same for the parts of a graph, between which _Send and _Recv hand over what they name alike. An error
-// when nothing more can run although not everything has.
+// The same for the partitions of a graph, in which _Send and _Recv transfer values by name. An error when
+// nothing more can run although not all nodes have run.
 StatusOr<std::map<std::string, float>> InterpretParts(const std::vector<const Graph*>& parts,
                                                       const std::map<std::string, float>& feeds);
 
-// Evaluates with Interpret, and keeps what it was asked.
+// Evaluates with Interpret, and records the requests.
 class FakeEvaluator : public ConstantEvaluator {
  public:
   StatusOr<std::vector<Tensor>> Evaluate(std::unique_ptr<Graph> graph, int num_outputs) override;

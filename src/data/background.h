@@ -12,7 +12,7 @@
 
 namespace millrace::data {
 
-// A thread, started by the first task, that runs tasks one after the other: what may have to wait and must
+// A thread, started by the first task, that runs tasks one after the other: for work that may wait and must
 // not hold a thread of a session. Thread-safe.
 class Background {
  public:
@@ -20,14 +20,14 @@ class Background {
   using Done = UniqueFunction<void(const Status&)>;
 
   Background();
-  // Cancels all tasks and waits for them, unless it runs on the thread itself, which then ends soon.
+  // Cancels all tasks and waits for them, unless called on the thread itself, which then ends soon.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  // Does `work` when the earlier tasks have ended, and then calls `done` with what it returned; the manager
-  // that it gets is cancelled with `caller`, which has to stay until `done`, and when this ends. A task that
-  // has not begun by then only gets its `done`, with Cancelled.
+  // Runs `work` after the earlier tasks, and then calls `done` with its result. The manager passed to `work`
+  // is cancelled with `caller`, which must live until `done`, and when this object is destroyed. Of a task
+  // that has not begun by then only `done` is called, with Cancelled.
   void Run(CancellationManager& caller, Work work, Done done) MR_EXCLUDES(thread_mu_);
 
  private:

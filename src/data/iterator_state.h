@@ -23,11 +23,11 @@ struct IteratorState {
   std::map<std::string, Tensor, std::less<>> values;
 
   VariantData EncodeVariant() const;
-  // DataLoss for what no iterator has written.
+  // DataLoss for bytes that no iterator has written.
   static StatusOr<IteratorState> DecodeVariant(VariantData data);
 };
 
-// Fills a state. A stage writes under the keys it likes: those of its inputs are put behind a name of their
+// Builds a state. A stage may use any keys: those of its inputs get a prefix of their
 // own.
 class StateWriter {
  public:
@@ -37,7 +37,7 @@ class StateWriter {
   void Write(std::string_view key, Tensor value);
   void WriteElement(std::string_view key, const std::vector<Tensor>& element);
   void WriteStatus(std::string_view key, const Status& status);
-  // The state of another iterator; null: says that there is none.
+  // The state of another iterator; null: records that there is none.
   Status Save(Context& ctx, std::string_view name, Iterator* iterator);
 
  private:
@@ -58,7 +58,7 @@ class StateReader {
   StatusOr<std::string> Text(std::string_view key) const;
   StatusOr<Tensor> Value(std::string_view key) const;
   StatusOr<std::vector<Tensor>> ReadElement(std::string_view key) const;
-  // The error that was written; `read` says whether it could be read.
+  // The error that was written; `read` is set if it could be read.
   Status ReadStatus(std::string_view key, Status* status) const;
   // Whether Save wrote an iterator and not null.
   bool HasIterator(std::string_view name) const;

@@ -18,7 +18,7 @@ namespace millrace::data {
 
 class PipelineMonitor;
 
-// What is counted of one stage. Its monitor owns it. Thread-safe.
+// The counters of one stage. Owned by its monitor. Thread-safe.
 class StageMeter {
  public:
   StageMeter(PipelineMonitor& owner, int number, int reader_number, std::string kind_of, std::string node_of)
@@ -31,7 +31,7 @@ class StageMeter {
   PipelineMonitor& monitor;
   const int id, reader;
   const std::string kind, node;
-  // Nanoseconds and numbers; each is a sum of its own, so relaxed.
+  // Nanoseconds and counts; independent sums, so relaxed.
   std::atomic<int64_t> elements{0}, total{0}, input{0}, waited{0}, ahead{0};
   std::atomic<int64_t> fill{0}, samples{0}, capacity{0};
 };
@@ -42,8 +42,8 @@ struct MeteredCall {
   int64_t waited = 0;  // and for threads of its own
 };
 
-// Measures the stages of those iterators that are made of datasets which Monitored() gave for it. Others cost
-// what they cost without. Outlives the iterators. Thread-safe.
+// Measures the stages of iterators of datasets that Monitored() returned for it. Others cost the same as
+// without. Outlives the iterators. Thread-safe.
 class PipelineMonitor {
  public:
   struct Stage {
@@ -51,14 +51,14 @@ class PipelineMonitor {
     std::string kind;  // Dataset::kind
     std::string node;  // Dataset::node
     int64_t elements = 0;
-    // Seconds that its calls took. They are made up of the next three.
+    // Seconds of its calls. They are the sum of the next three.
     double total = 0;
     double own = 0;     // computing
     double input = 0;   // in calls of the stages that it reads
     double waited = 0;  // for threads of its own
-    double ahead = 0;   // seconds that these threads spent in calls of its inputs, added up over threads
-    // Of a stage with a buffer: the mean number of elements that are ready when one is asked for, and how
-    // many it keeps at most. Size 0: no buffer.
+    double ahead = 0;   // seconds that these threads spent in calls of its inputs, summed over threads
+    // For a stage with a buffer: the mean number of elements that are ready at a request, and the size. Size
+    // 0: no buffer.
     double fill = 0;
     int64_t capacity = 0;
   };
@@ -67,11 +67,11 @@ class PipelineMonitor {
   PipelineMonitor(const PipelineMonitor&) = delete;
   PipelineMonitor& operator=(const PipelineMonitor&) = delete;
 
-  // In the order in which they were found: a stage stands behind its reader. Iterators that are made again,
-  // by a repetition or of the datasets that a function gives, count as one stage.
+  // In the order in which they were found: a stage follows its reader. Iterators that are created repeatedly,
+  // by a repetition or from the datasets that a function returns, count as one stage.
   std::vector<Stage> Stages() const MR_EXCLUDES(mu_);
-  // How many of the seconds that the first stage's caller waits are due to each stage: to what it computes,
-  // or to what its threads do, as far as somebody waits for that.
+  // How many of the seconds that the caller of the first stage waits are caused by each stage: by its own
+  // computation, or by its threads, as far as another stage waits for them.
   static std::vector<double> Delays(const std::vector<Stage>& stages);
   // The stage with the longest delay; -1: nothing was measured.
   static int Bottleneck(const std::vector<double>& delays);
@@ -93,7 +93,7 @@ RefPtr<const Dataset> Monitored(RefPtr<const Dataset> dataset, std::shared_ptr<P
 // The iterator with its calls counted.
 std::unique_ptr<Iterator> Measured(std::unique_ptr<Iterator> iterator, StageMeter& meter);
 
-// The time of its existence is waiting, if `call` is not null.
+// Counts the time of its lifetime as waiting, if `call` is not null.
 class MeteredWait {
  public:
   explicit MeteredWait(MeteredCall* call);

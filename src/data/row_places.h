@@ -11,13 +11,13 @@
 
 namespace millrace::data {
 
-// The memory of a batch whose elements are made by several threads: each moves what it has made, which is
-// still in its caches, to its row. StackComponent takes rows that lie like that as the batch. Thread-safe.
+// The memory of a batch whose elements are made by several threads: each moves its elements, which are still
+// in its caches, to their rows. StackComponent uses such rows as the batch. Thread-safe.
 class RowPlaces {
  public:
   explicit RowPlaces(int64_t size) : size_(size) {}
-  // Copies large components of the element to row `row`, and replaces them by these. Components that are
-  // small or unlike those of the first element stay. REQUIRES: each row once, 0 <= row < size.
+  // Copies large components of the element to row `row`, and replaces them by the copies. Components that are
+  // small or differ from those of the first element are not moved. REQUIRES: each row once, 0 <= row < size.
   void Place(int64_t row, Element* element, Allocator& allocator) MR_EXCLUDES(mu_);
 
  private:
@@ -25,7 +25,7 @@ class RowPlaces {
   Mutex mu_;
   bool begun_ MR_GUARDED_BY(mu_) = false;
   bool any_ MR_GUARDED_BY(mu_) = false;  // components are placed
-  Element batch_ MR_GUARDED_BY(mu_);     // of components that are not placed: no elements
+  Element batch_ MR_GUARDED_BY(mu_);     // components that are not placed have no elements
 };
 
 }  // namespace millrace::data

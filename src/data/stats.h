@@ -7,7 +7,7 @@
 
 namespace millrace::data {
 
-// Where iterators leave what they measure. Thread-safe.
+// The destination of statistics of iterators. Thread-safe.
 class StatsAggregator {
  public:
   virtual ~StatsAggregator() = default;

@@ -9,7 +9,7 @@
 
 namespace millrace::data {
 
-// Takes texts, one after the other. What Add is given stays only for the call.
+// A sink for strings. The argument of Add is only valid during the call.
 class TextSink {
  public:
   virtual void Add(std::string_view text) = 0;
@@ -18,7 +18,7 @@ class TextSink {
   ~TextSink() = default;
 };
 
-// Texts one behind the other in one piece of memory, which Clear keeps.
+// Consecutive strings in one block of memory, which Clear keeps.
 class Texts final : public TextSink {
  public:
   void Add(std::string_view text) override {

@@ -10,13 +10,13 @@
 
 namespace millrace::data {
 
-// Divides processors among those stages of one iterator that leave open how many calls they make at the same
-// time. Thread-safe.
+// Divides processors among the stages of one iterator whose number of parallel calls is not set.
+// Thread-safe.
 class ProcessorShares {
  public:
   explicit ProcessorShares(int64_t processors) : processors_(processors) {}
-  // Notes that a stage could use `wanted` processors; how many it may use: all of them as long as the wishes
-  // of all stages fit, else its part, at least one.
+  // Records that a stage could use `wanted` processors, and returns how many it may use: all of them if the
+  // requests of all stages fit, else its share, at least one.
   int64_t Ask(const void* stage, int64_t wanted) MR_EXCLUDES(mu_);
   // The stage has ended.
   void Forget(const void* stage) MR_EXCLUDES(mu_);
@@ -28,14 +28,14 @@ class ProcessorShares {
   std::map<const void*, int64_t> wishes_ MR_GUARDED_BY(mu_);
 };
 
-// How many calls of a function a stage makes at the same time: a fixed number, or what the measured costs
-// say. The stage needs as many as calls take longer than the time between two elements: that which the
-// consumer takes between its requests, or which the input needs for one, whichever is longer. Used under the
-// stage's lock, except for the constructors.
+// The number of parallel calls of a function in a stage: a fixed number, or one chosen by measured costs. The
+// stage needs as many as the time of a call divided by the time between two elements: that of the consumer
+// between its requests, or of the input for an element, whichever is longer. Used under the stage's lock,
+// except for the constructors.
 class CallsAtATime {
  public:
   using Clock = std::chrono::steady_clock;
-  // `most`: the fixed number, and the limit of what is chosen.
+  // `most`: the fixed number, and the maximum of the choice.
   explicit CallsAtATime(int64_t most) : most_(most), limit_(most) {}
   ~CallsAtATime() {
     if (shares_ != nullptr) shares_->Forget(this);
@@ -43,7 +43,7 @@ class CallsAtATime {
   CallsAtATime(const CallsAtATime&) = delete;
   CallsAtATime& operator=(const CallsAtATime&) = delete;
 
-  // From now on the number is chosen, beginning with one call. `shares` stays longer than this.
+  // From now on the number is chosen, starting with one call. `shares` must outlive this.
   void Choose(ProcessorShares& shares) {
     shares_ = &shares;
     limit_ = 1;
@@ -51,12 +51,12 @@ class CallsAtATime {
   bool chosen() const { return shares_ != nullptr; }
   int64_t limit() const { return limit_; }
 
-  // What was measured: a call, a read of the input, a consumer that has come back.
+  // Record a measurement: a call, a read of the input, the return of the consumer.
   void AddCall(Clock::duration took) { Add(took, &call_); }
   void AddInput(Clock::duration took) { Add(took, &input_); }
-  // Notes that the consumer asks; true when the limit has changed.
+  // Records a request of the consumer; true when the limit has changed.
   bool Asked(Clock::time_point now);
-  // Notes that the consumer has got its element.
+  // Records that the consumer has got its element.
   void Served(Clock::time_point now) { served_ = now; }
 
  private:

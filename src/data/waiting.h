@@ -14,24 +14,24 @@ namespace millrace::data {
 
 struct Context;
 
-// Waits on `changed` until `ready` returns true; Cancelled when the cancellation of `ctx` comes first. May
-// release `mu` several times. REQUIRES: `ready` stays true, and every change of it notifies all.
+// Waits on `changed` until `ready` returns true; Cancelled when the context is cancelled first. May release
+// `mu` several times. REQUIRES: `ready` stays true once it is, and all waiters are notified of the change.
 Status Await(Mutex& mu, CondVar& changed, const Context& ctx, FunctionRef<bool()> ready) MR_REQUIRES(mu);
 
-// The threads of a prefetching stage. The destructor stops and joins them, so this must be the last
-// member of the stage, after everything that the threads use.
+// The threads of a prefetching stage. The destructor stops and joins them, so this must be the last member of
+// the stage, after all members that the threads use.
 class StageThreads {
  public:
-  // `changed`, with `mu`, is what the threads wait on.
+  // `changed`, with `mu`, is the condition on which the threads wait.
   StageThreads(Mutex& mu, CondVar& changed) : mu_(mu), changed_(changed) {}
   ~StageThreads() { Stop(); }
   StageThreads(const StageThreads&) = delete;
   StageThreads& operator=(const StageThreads&) = delete;
 
-  // Cancels what the threads wait for elsewhere.
+  // Cancels other waits of the threads.
   CancellationManager& cancellation() { return cancellation_; }
   bool stopping() const { return cancellation_.IsCancelled(); }
-  // ResourceExhausted when the system has no thread.
+  // ResourceExhausted when the system cannot start a thread.
   Status Start(UniqueFunction<void()> body);
   size_t size() const { return threads_.size(); }
   void Stop() MR_EXCLUDES(mu_);

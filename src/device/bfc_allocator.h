@@ -19,18 +19,18 @@ namespace millrace {
 
 struct BfcOptions {
   std::string name = "bfc";
-  // The most that is ever taken from the sub-allocator.
+  // The maximum number of bytes taken from the sub-allocator.
   int64_t limit_bytes = int64_t{64} << 30;
   // Take memory in regions that double, from 1 MiB on; otherwise the whole limit with the first allocation.
   bool allow_growth = true;
 };
 
-// "Best fit with coalescing": takes large regions from a sub-allocator and hands out chunks of them. A chunk
-// is a multiple of 256 bytes, aligned to 256. Free chunks stand in bins by size; a request takes the smallest
+// "Best fit with coalescing": takes large regions from a sub-allocator and divides them into chunks. A chunk
+// is a multiple of 256 bytes, aligned to 256. Free chunks are in bins by size; a request takes the smallest
 // free chunk that is large enough (the lowest address among equals), which is split when it is twice as large
-// as needed; a freed chunk is merged with free neighbours. Regions without a chunk in use are given back when
-// memory is short. Nothing is written into the memory itself, so it may be a device's. Thread-safe; must
-// outlive what it has handed out. Description: docs/memory.md.
+// as needed; a freed chunk is merged with free neighbours. Regions without a chunk in use are freed when
+// memory is short. The memory itself is not written, so it may be a device's. Thread-safe; must outlive its
+// allocations. Description: docs/memory.md.
 class BfcAllocator : public Allocator, public ShortageReporter {
  public:
   static constexpr size_t kMinBytes = 256;
@@ -44,20 +44,20 @@ class BfcAllocator : public Allocator, public ShortageReporter {
 
   std::string_view name() const override { return options_.name; }
   void* Allocate(size_t bytes) override MR_EXCLUDES(mu_);
-  // Nothing happens for null. REQUIRES: `p` came from Allocate and was not freed since (checked).
+  // No effect for null. REQUIRES: `p` came from Allocate and was not freed since (checked).
   void Deallocate(void* p, size_t bytes) override MR_EXCLUDES(mu_);
   // bytes_in_use counts whole chunks. Exact.
   AllocatorStats Stats() const override MR_EXCLUDES(mu_);
 
-  // What an allocation got, after rounding; 0 for what is not from here. REQUIRES of `p` as for Deallocate.
+  // The size of an allocation, after rounding; 0 for other memory. REQUIRES of `p` as for Deallocate.
   size_t AllocatedBytes(const void* p) const MR_EXCLUDES(mu_);
 
-  // How the free memory lies.
+  // The distribution of free memory.
   struct Fragmentation {
     int64_t reserved_bytes = 0;      // taken from the sub-allocator
     int64_t free_bytes = 0;          // of those
     int64_t largest_free_bytes = 0;  // in one chunk
-    int64_t wasted_bytes = 0;        // in chunks in use, beyond what was asked for
+    int64_t wasted_bytes = 0;        // in chunks in use, beyond the requested bytes
     int free_chunks = 0;
     int chunks = 0;
     int regions = 0;
@@ -76,10 +76,10 @@ class BfcAllocator : public Allocator, public ShortageReporter {
   static size_t RoundUp(size_t bytes) {
     return bytes == 0 ? kMinBytes : (bytes + kMinBytes - 1) / kMinBytes * kMinBytes;
   }
-  // floor(log2(bytes / 256)), within the bins there are. REQUIRES: bytes >= 256.
+  // floor(log2(bytes / 256)), limited to the existing bins. REQUIRES: bytes >= 256.
   static int BinOf(size_t bytes);
 
-  // What is wrong with the books; empty when nothing is. Walks everything.
+  // The first inconsistency of the data structures; empty if there is none. Visits everything.
   std::string FindInconsistencyForTest() const MR_EXCLUDES(mu_);
 
  private:
@@ -102,18 +102,18 @@ class BfcAllocator : public Allocator, public ShortageReporter {
     size_t requested = 0;     // 0: free
     Handle previous = kNone;  // by address, within the region
     Handle next = kNone;
-    std::array<char, 48> owner = {};  // the end of the name of the node that asked
+    std::array<char, 48> owner = {};  // the end of the name of the node that requested it
     bool in_use() const { return requested != 0; }
   };
 
   // One allocation of the sub-allocator.
   struct Region {
-    void* memory = nullptr;  // as the sub-allocator gave it
+    void* memory = nullptr;  // as returned by the sub-allocator
     size_t memory_bytes = 0;
     char* begin = nullptr;  // aligned to 256
     size_t size = 0;
-    // The chunk that starts at begin + 256 * i; undefined where none does. From calloc: pages that no chunk
-    // starts in are never touched.
+    // The chunk that starts at begin + 256 * i; undefined if none does. Allocated by calloc: pages in which
+    // no chunk starts are never touched.
     struct Free {
       void operator()(Handle* p) const { std::free(p); }
     };
@@ -125,7 +125,7 @@ class BfcAllocator : public Allocator, public ShortageReporter {
   Handle FindFree(size_t rounded) const MR_REQUIRES(mu_);
   void Split(Handle h, size_t rounded) MR_REQUIRES(mu_);
   Handle Coalesce(Handle h) MR_REQUIRES(mu_);
-  // Joins `second` to `first`, which stands before it; both are out of their bins.
+  // Joins `second` to `first`, which precedes it; both are in no bin.
   void Merge(Handle first, Handle second) MR_REQUIRES(mu_);
   void InsertInBin(Handle h) MR_REQUIRES(mu_);
   void RemoveFromBin(Handle h) MR_REQUIRES(mu_);
@@ -154,14 +154,14 @@ class BfcAllocator : public Allocator, public ShortageReporter {
   Handle unused_chunk_ MR_GUARDED_BY(mu_) = kNone;  // list through `next`
   std::array<Bin, kNumBins> bins_ MR_GUARDED_BY(mu_);
   std::vector<Bin::node_type> spare_nodes_
-      MR_GUARDED_BY(mu_);                           // of bins, so that a steady state allocates none
+      MR_GUARDED_BY(mu_);                           // of bins, so that none is allocated in steady state
   std::vector<Region> regions_ MR_GUARDED_BY(mu_);  // by address
   int64_t reserved_ MR_GUARDED_BY(mu_) = 0;
   int64_t next_region_bytes_ MR_GUARDED_BY(mu_) = 0;
   AllocatorStats stats_ MR_GUARDED_BY(mu_);
 };
 
-// The BFC allocator of host memory with that limit, shared by the whole process: tensors outlive sessions.
+// The BFC allocator of host memory with that limit, shared by the process: tensors outlive sessions.
 BfcAllocator& HostBfcAllocator(int64_t limit_bytes);
 
 }  // namespace millrace

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// In whose memory the elements are; null: in host memory, or there are none.
+// The device whose memory has the elements; null: host memory, or no elements.
 inline Device* DeviceOf(const Tensor& tensor) {
   const Buffer* const buffer = tensor.buffer();
   MemorySpace* const space = buffer == nullptr ? nullptr : buffer->memory_space();
@@ -19,13 +19,13 @@ inline Device* DeviceOf(const Tensor& tensor) {
 
 using TensorDone = UniqueFunction<void(StatusOr<Tensor>)>;
 
-// Brings a tensor into the memory of `to` (null: into host memory), allocated by `allocator`, whose memory
-// that must be: as it is when it is there already, else as a copy. Directly from device to device where the
-// devices can, else through host memory. `done` is called once, from this thread or a device's, and must not
-// block: when the host may read the tensor, or work that is put into the stream of `to` from then on may.
+// Copies a tensor to the memory of `to` (null: host memory), allocated by `allocator`, which must be of that
+// memory; a tensor that is there already is not copied. Copies directly from device to device if the devices
+// can, else through host memory. `done` is called once, from this thread or a device's, and must not block:
+// when the host may read the tensor, or when later work in the stream of `to` may.
 void BringTensor(const Tensor& tensor, Device* to, Allocator& allocator, TensorDone done);
 
-// The same into host memory, for callers that may block.
+// The same to host memory, for callers that may block.
 StatusOr<Tensor> BringToHost(const Tensor& tensor);
 
 }  // namespace millrace

@@ -29,8 +29,8 @@ struct DeviceAttributes {
   std::string physical_description;
 };
 
-// Something that kernels run on: memory, and a stream of work where kernels leave work to be done later.
-// Thread-safe; lives as long as its DeviceSet. The contract, and how a type of device is added:
+// A place to run kernels: memory, and a stream of work for kernels that work asynchronously.
+// Thread-safe; lives as long as its DeviceSet. The contract, and how a device type is added:
 // docs/devices.md.
 class Device : public MemorySpace {
  public:
@@ -43,31 +43,31 @@ class Device : public MemorySpace {
   const DeviceName& parsed_name() const { return parsed_name_; }
   const DeviceAttributes& attributes() const { return attributes_; }
 
-  // Of the memory that kernels compute in. Its memory_space() is this device, or null where that is host
-  // memory. A block may be handed out again while work that is in the stream still uses it: later work comes
-  // after.
+  // Allocates the memory in which kernels compute. Its memory_space() is this device, or null for host
+  // memory. A block may be reused while work in the stream still uses it, because later work runs after
+  // that.
   virtual Allocator& allocator() = 0;
-  // Of the host memory that the device copies from and to.
+  // Allocates the host memory for copies from and to the device.
   virtual Allocator& host_allocator() { return CpuAllocator(); }
   bool has_own_memory() { return allocator().memory_space() != nullptr; }
 
-  // Where kernels leave work that is done later. Null: what a kernel computes is there when it returns.
+  // The stream for asynchronous work of kernels. Null: a kernel's results are complete when it returns.
   virtual Stream* stream() { return nullptr; }
-  // Waits for all work that is in the stream, and says how it went.
+  // Waits for all work in the stream, and returns its status.
   Status Sync();
 
-  // Copies, for devices with memory of their own: work in the stream. Tensors are of the same type and shape,
-  // `to` is allocated, and the device holds both for as long as it needs them.
+  // Copies, for devices with memory of their own: work in the stream. Tensors have the same type and shape,
+  // `to` is allocated, and the device holds references to both for as long as it needs them.
   //
   // From the memory of this device. `done` is called once, from this thread or another, with no lock held,
   // when the host may read `to`; it must not block.
   virtual void CopyToHost(const Tensor& from, const Tensor& to, CopyDone done);
-  // Into the memory of this device: work that is put into the stream later sees it.
+  // To the memory of this device: later work in the stream sees it.
   virtual Status CopyFromHost(const Tensor& from, const Tensor& to);
-  // The same from the memory of `source`, with what the work in its stream so far leaves there.
-  // REQUIRES: CanCopyFrom(source).
+  // The same from the memory of `source`, after the work in its stream so far. REQUIRES:
+  // CanCopyFrom(source).
   virtual Status CopyFromDevice(Device& source, const Tensor& from, const Tensor& to);
-  // Without going through host memory. A device with memory of its own can copy from itself.
+  // Without a copy in host memory. A device with memory of its own can copy from itself.
   virtual bool CanCopyFrom(const Device& /*source*/) const { return false; }
 
  private:
@@ -75,7 +75,7 @@ class Device : public MemorySpace {
   DeviceName parsed_name_;
 };
 
-// Never 0, and not the same for two devices of one process.
+// Never 0, and different for any two devices of one process.
 uint64_t NewIncarnation();
 
 // The devices that a session may use. Immutable after construction.
@@ -84,10 +84,10 @@ class DeviceSet {
   explicit DeviceSet(std::vector<std::unique_ptr<Device>> devices);
   // By full name; null when there is none.
   Device* Find(std::string_view name) const;
-  // All devices that `spec` describes, in order of priority: faster types first, then by name.
+  // All devices that match `spec`, in order of priority: faster types first, then by name.
   std::vector<Device*> Matching(const DeviceName& spec) const;
   const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
-  // Where feeds and fetches live: the first CPU of this task.
+  // The device of feeds and fetches: the first CPU of this task.
   Device* client_device() const { return client_device_; }
   // Device types by priority, each once.
   const std::vector<std::string>& types() const { return types_; }
@@ -103,15 +103,15 @@ class DeviceSet {
 struct DeviceOptions {
   std::map<std::string, int> device_count;  // by type; a CPU count of 0 or absence means one
   std::string name_prefix = "/job:localhost/replica:0/task:0";
-  // Unless empty: only devices that one of these partial names describes. The first CPU is always there,
-  // since feeds and fetches live on it.
+  // Unless empty: only devices that match one of these partial names. The first CPU is always included, since
+  // it has feeds and fetches.
   std::vector<std::string> filters;
   int64_t cpu_bfc_limit_bytes = 0;  // > 0: CPUs allocate through HostBfcAllocator with that limit
 };
 
 using DeviceFactory = std::function<Status(const DeviceOptions&, std::vector<std::unique_ptr<Device>>*)>;
 
-// Makers of devices by type, with a priority (higher is preferred by the placer). Thread-safe.
+// Factories of devices by type, with a priority (the placer prefers higher ones). Thread-safe.
 class DeviceFactoryRegistry {
  public:
   Status Register(std::string type, int priority, DeviceFactory factory);

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// A device name, of which any part may be left open: "/job:w/replica:0/task:1/device:GPU:2", "/gpu:2",
+// A device name, any part of which may be missing: "/job:w/replica:0/task:1/device:GPU:2", "/gpu:2",
 // "/device:CPU:*", "".
 struct DeviceName {
   std::optional<std::string> job;
@@ -27,10 +27,10 @@ struct DeviceName {
 
   bool IsFullySpecified() const { return job && replica && task && type && index; }
   bool HasAnything() const { return job || replica || task || type || index; }
-  // Every part set here has the same value in `o`: `o` is one of the devices that this describes.
+  // Every part set here has the same value in `o`: `o` matches this name.
   bool Describes(const DeviceName& o) const;
   bool SameTask(const DeviceName& o) const { return job == o.job && replica == o.replica && task == o.task; }
-  // Parts that `o` sets win.
+  // Parts that are set in `o` take precedence.
   DeviceName OverriddenBy(const DeviceName& o) const;
   // InvalidArgument when both set a part to different values; with allow_soft the type and index in conflict
   // are dropped.

@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// What is known of a device in every process: its name and attributes. Its own process has the Device itself.
+// The description of a device in every process: its name and attributes. Its own process also has the Device.
 // Immutable.
 class DeviceDescription {
  public:
@@ -29,8 +29,8 @@ class DeviceDescription {
   DeviceName parsed_name_;
 };
 
-// The devices that a session may use, of all its tasks: what nodes are placed on. Immutable; copies share the
-// descriptions.
+// The devices that a session may use, of all its tasks, for the placement of nodes. Immutable; copies share
+// the descriptions.
 class DeviceView {
  public:
   explicit DeviceView(const std::vector<DeviceAttributes>& devices);
@@ -40,11 +40,11 @@ class DeviceView {
 
   // By full name, in any spelling; null when there is none.
   const DeviceDescription* Find(std::string_view name) const;
-  // All devices that `spec` describes, in order of priority: faster types first, then those of the client's
-  // task, then by name.
+  // All devices that match `spec`, in order of priority: faster types first, then those of the client's task,
+  // then by name.
   std::vector<const DeviceDescription*> Matching(const DeviceName& spec) const;
   const std::vector<std::shared_ptr<const DeviceDescription>>& devices() const { return devices_; }
-  // Where feeds and fetches live: the first CPU (without one, the first device). Null when there are none.
+  // The device of feeds and fetches: the first CPU (without one, the first device). Null if there are none.
   const DeviceDescription* client_device() const { return client_device_; }
   // Device types by priority, each once.
   const std::vector<std::string>& types() const { return types_; }

@@ -17,8 +17,8 @@
 
 namespace millrace {
 
-// Memory under two addresses: by the one that tensors have it can be neither read nor written, so that code
-// which takes it for host memory faults; the other one is for the device. Thread-safe.
+// Memory with two addresses: at the address in tensors it can be neither read nor written, so code that
+// treats it as host memory faults; the device uses the other one. Thread-safe.
 class ProtectedMemory final : public Allocator {
  public:
   ProtectedMemory(size_t bytes, MemorySpace* space);
@@ -27,7 +27,7 @@ class ProtectedMemory final : public Allocator {
   void* Allocate(size_t bytes) override MR_EXCLUDES(mu_);
   void Deallocate(void* p, size_t bytes) override MR_EXCLUDES(mu_);
   bool Contains(const void* p) const { return p >= base_ && static_cast<const char*>(p) < base_ + bytes_; }
-  // Where the device finds what tensors have at `p`. REQUIRES: Contains(p).
+  // The device's address of the memory at `p`. REQUIRES: Contains(p).
   void* Open(const void* p) const { return shadow_ + (static_cast<const char*>(p) - base_); }
 
  private:
@@ -38,24 +38,24 @@ class ProtectedMemory final : public Allocator {
   std::vector<std::pair<size_t, size_t>> free_ MR_GUARDED_BY(mu_);  // offsets and sizes, by offset
 };
 
-// Work on a thread of its own, done as late as can be: not before a thread waits for an event behind it, or a
-// few dozen pieces have come together. Thread-safe.
+// Work on a thread of its own, executed as late as possible: not before a thread waits for a later event, or
+// a few dozen pieces are queued. Thread-safe.
 class FakeStream final : public Stream {
  public:
   using Work = UniqueFunction<Status()>;
 
   FakeStream();
-  // Does what is left.
+  // Executes the remaining work.
   ~FakeStream() override;
   FakeStream(const FakeStream&) = delete;
   FakeStream& operator=(const FakeStream&) = delete;
 
-  // Work that fails breaks the stream: nothing that comes after is done.
+  // A failure breaks the stream: no later work is executed.
   void Launch(Work work) MR_EXCLUDES(mu_);
   RefPtr<Event> Record() override MR_EXCLUDES(mu_);
   void WaitFor(RefPtr<Event> event) override MR_EXCLUDES(mu_);
 
-  // For tests: nothing is done between the two.
+  // For tests: no work is executed between the two.
   void Pause() MR_EXCLUDES(mu_);
   void Resume() MR_EXCLUDES(mu_);
   int64_t num_done() const { return num_done_.load(std::memory_order_relaxed); }
@@ -88,7 +88,7 @@ class FakeStream final : public Stream {
   std::thread thread_;
 };
 
-// A device for tests, of type "FAKE": protected memory, and a stream that does its work late. Devices of this
+// A device for tests, of type "FAKE": protected memory, and a stream that executes work late. Devices of this
 // type copy from each other.
 class FakeDevice final : public Device {
  public:
@@ -97,7 +97,7 @@ class FakeDevice final : public Device {
 
   explicit FakeDevice(DeviceAttributes attributes);
   ~FakeDevice() override;
-  // Those that there are in the process, by age.
+  // The existing ones of the process, by age.
   static std::vector<FakeDevice*> All();
 
   Allocator& allocator() override { return allocator_; }
@@ -108,7 +108,7 @@ class FakeDevice final : public Device {
   bool CanCopyFrom(const Device& source) const override { return source.type() == kType; }
 
   FakeStream& work() { return stream_; }
-  // For work in a stream: where the elements of a tensor in the memory of this device are.
+  // For work in a stream: the elements of a tensor in the memory of this device.
   void* Open(const void* data) const;
   int64_t num_copies_to_host() const { return to_host_.load(std::memory_order_relaxed); }
   int64_t num_copies_from_host() const { return from_host_.load(std::memory_order_relaxed); }
@@ -121,7 +121,7 @@ class FakeDevice final : public Device {
   FakeStream stream_;  // destroyed first: its work uses the memory
 };
 
-// Makes as many as device_count says, none by default. By default nodes are placed on CPUs rather than there.
+// Creates as many as device_count says, none by default. By default nodes are placed on CPUs instead.
 Status RegisterFakeDeviceFactory(DeviceFactoryRegistry& registry);
 
 }  // namespace millrace

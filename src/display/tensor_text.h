@@ -19,7 +19,7 @@ struct TensorTextOptions {
   size_t string_bytes = 80;  // of each string
 };
 
-// The elements as NumPy prints them: nested brackets, columns that line up, "..." for what is left out.
+// The elements as NumPy prints them: nested brackets, aligned columns, "..." for omitted elements.
 std::string TensorText(const Tensor& tensor, const TensorTextOptions& options = {});
 
 // {"dtype": "float", "shape": [2, 3], "values": …}: nested arrays, or null for more elements than
@@ -39,10 +39,10 @@ struct TensorStatistics {
   int64_t not_finite = 0;
   double min = 0, max = 0, mean = 0;  // of the finite ones
 };
-// Of numbers and truth values; complex numbers and other types have none.
+// For numbers and bools; complex numbers and other types have none.
 bool ComputeStatistics(const Tensor& tensor, TensorStatistics* statistics);
 
-// The biggest difference of two tensors of the same type and shape.
+// The largest difference of two tensors of the same type and shape.
 struct TensorDifference {
   int64_t different = 0;  // elements; NaNs are equal to each other
   double largest = 0;     // of numbers; infinite when only one of the two is finite

@@ -10,15 +10,15 @@
 
 namespace millrace {
 
-// Text of files for a terminal: UTF-8 stays as it is, control characters and other bytes become "\ooo", so
-// that nothing moves the cursor. At most `most` bytes, then "…".
+// Text of files for a terminal: UTF-8 is kept, control characters and other bytes become "\ooo", so that
+// nothing moves the cursor. At most `most` bytes, then "…".
 std::string Printable(std::string_view text, size_t most = SIZE_MAX);
 // The same line by line, with spaces for tabs.
 std::string PrintableLines(std::string_view text, size_t most = SIZE_MAX);
 // As Printable in double quotes, in which quotes and backslashes are escaped; "… (1234 bytes)" when it is
-// cut.
+// truncated.
 std::string Quoted(std::string_view text, size_t most);
-// For the text and the attributes of HTML and SVG. Bytes that XML has no place for become U+FFFD.
+// For the text and the attributes of HTML and SVG. Bytes that are not allowed in XML become U+FFFD.
 std::string EscapeXml(std::string_view text);
 bool IsUtf8(std::string_view text);
 
@@ -28,7 +28,7 @@ std::string BytesText(uint64_t bytes);
 std::string CountText(uint64_t count);
 // "1 node", "1,234 nodes".
 std::string CountOf(uint64_t count, std::string_view noun);
-// "12.3 G": three digits and a prefix of a thousand's power.
+// "12.3 G": three digits and an SI prefix.
 std::string ShortCount(double number);
 // A duration such as "3.21 ms".
 std::string DurationText(double seconds);
@@ -38,12 +38,12 @@ std::string NumberText(double number);
 std::string TimeText(double unix_seconds);
 std::string Base64(std::string_view bytes);
 
-// Columns of text, as wide as what is in them.
+// Columns of text, as wide as their contents.
 class TextTable {
  public:
   enum class Align { kLeft, kRight };
   explicit TextTable(std::vector<std::pair<std::string, Align>> columns) : columns_(std::move(columns)) {}
-  // Cells are made printable here. Missing cells are empty.
+  // Cells are escaped here. Missing cells are empty.
   void AddRow(std::vector<std::string> cells);
   size_t num_rows() const { return rows_.size(); }
   std::string ToString() const;

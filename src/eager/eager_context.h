@@ -24,8 +24,8 @@
 
 namespace millrace {
 
-// Where ops run one by one: devices with their resources, functions, and the kernels that were prepared.
-// Thread-safe. Ends when what was begun has ended.
+// The environment of eager ops: devices with their resources, functions, and prepared kernels. Thread-safe.
+// Its destructor waits for operations in progress.
 class EagerContext {
  public:
   struct Options {
@@ -41,23 +41,23 @@ class EagerContext {
   StatusOr<Device*> FindDevice(std::string_view name) const;
   bool is_async() const { return executor_ != nullptr; }
 
-  // The op or function of that name; *is_function says which. NotFound, in TensorFlow's words.
+  // The op or function of that name; *is_function tells which. NotFound, in TensorFlow's words.
   StatusOr<const OpRegistration*> LookUp(const std::string& name, bool* is_function) MR_EXCLUDES(mu_);
   Status AddFunction(const tensorflow::FunctionDef& def) MR_EXCLUDES(mu_);
   Status RemoveFunction(const std::string& name) MR_EXCLUDES(mu_);
   bool HasFunction(const std::string& name) MR_EXCLUDES(mu_);
 
-  // Runs the op. `outputs` gets its results, as many as there are; InvalidArgument when there is no room for
-  // them. Of an asynchronous context it has been checked and will be run.
+  // Runs the op. `outputs` gets all results; InvalidArgument when there is no room for them. In an
+  // asynchronous context the op has been checked when it returns, and runs later.
   Status Execute(const EagerOp& op, std::span<EagerTensor*> outputs, int* num_outputs);
-  // A tensor like `tensor` on another device.
+  // A copy of `tensor` on another device.
   StatusOr<RefPtr<EagerTensor>> Copy(EagerTensor& tensor, const Device& device);
-  // Forgets prepared kernels, and the state that they keep.
+  // Drops prepared kernels, and the state that they keep.
   void ClearKernels() MR_EXCLUDES(mu_);
-  // Waits for an asynchronous context; its first error, which later calls give, too, until it is cleared.
+  // Waits for an asynchronous context; its first error, which later calls return, too, until it is cleared.
   Status Await();
   void ClearError();
-  // What steps keep for themselves (tensor arrays, stacks) lives as long as the outermost step.
+  // State of steps (tensor arrays, stacks) lives as long as the outermost step.
   void StartStep() MR_EXCLUDES(mu_);
   void EndStep() MR_EXCLUDES(mu_);
 
@@ -79,7 +79,7 @@ class EagerContext {
   ResourceManager step_resources_{"the step's container"};
   EagerKernel::Environment environment_;
   const std::string* host_device_name_ = nullptr;
-  // Changes with ClearKernels; no two contexts have the same. What threads remember is marked with it.
+  // Changes with ClearKernels; unique among contexts. Caches of threads are tagged with it.
   std::atomic<uint64_t> generation_;
 
   Mutex make_mu_;  // held while a kernel is made; before mu_
@@ -90,7 +90,7 @@ class EagerContext {
   std::vector<FunctionLibrary> removed_ MR_GUARDED_BY(mu_);  // ops may still refer to them
   int open_steps_ MR_GUARDED_BY(mu_) = 0;
 
-  std::unique_ptr<EagerExecutor> executor_;  // null: what is executed has run; ends first
+  std::unique_ptr<EagerExecutor> executor_;  // null: ops run at once; destroyed first
 };
 
 }  // namespace millrace

@@ -12,11 +12,11 @@
 
 namespace millrace {
 
-// Runs what it is given in that order, on a thread of its own. After an error what is waiting is not run, and
-// nothing more is taken until the error is cleared. Thread-safe.
+// Runs work in order, on a thread of its own. After an error the waiting work is dropped, and no further work
+// is accepted until the error is cleared. Thread-safe.
 class EagerExecutor {
  public:
-  // Called with OK to run, or with the error for which it does not; returns its own.
+  // Called with OK to run, or with the error for which it does not run; returns its own error.
   using Work = UniqueFunction<Status(const Status&)>;
 
   EagerExecutor() = default;
@@ -24,9 +24,9 @@ class EagerExecutor {
   EagerExecutor(const EagerExecutor&) = delete;
   EagerExecutor& operator=(const EagerExecutor&) = delete;
 
-  // The error of earlier work, and then `work` is dropped.
+  // Returns the error of earlier work, if any, and then drops `work`.
   Status Add(Work work) MR_EXCLUDES(mu_);
-  // Waits until nothing is running or waiting. The first error since the last ClearError.
+  // Waits until all work has ended. Returns the first error since the last ClearError.
   Status Wait() MR_EXCLUDES(mu_);
   Status status() MR_EXCLUDES(mu_);
   void ClearError() MR_EXCLUDES(mu_);

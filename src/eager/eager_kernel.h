@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// What of an op says which kernel it takes. Equal keys may be used for the same kernel.
+// The properties of an op that determine its kernel. Equal keys may share a kernel.
 struct EagerKey {
   const OpRegistration* op = nullptr;
   const Device* device = nullptr;
@@ -30,7 +30,7 @@ struct EagerKey {
 // An op with its attributes, types of inputs and device, ready to run. Made once, run by many threads.
 class EagerKernel {
  public:
-  // What is the same for all runs of a context.
+  // Common to all runs of a context.
   struct Environment {
     CancellationManager* cancellation = nullptr;
     ThreadPool* pool = nullptr;
@@ -39,7 +39,7 @@ class EagerKernel {
     FunctionCaller* functions = nullptr;
   };
 
-  // Errors are those of the attributes, or of a kernel that there is not.
+  // Errors of the attributes, or of a missing kernel.
   static StatusOr<std::unique_ptr<EagerKernel>> Make(const EagerOp& op, Device& device,
                                                      ResourceManager& resources,
                                                      const Environment& environment);
@@ -48,7 +48,7 @@ class EagerKernel {
   std::span<const DataType> output_types() const { return output_types_; }
   // Names the tensor whose type is wrong, in TensorFlow's words.
   Status CheckInputs(std::span<const RefPtr<EagerTensor>> inputs) const;
-  // Runs it; waits for kernels that do. Inputs are computed and of the right types.
+  // Runs it; blocks while the kernel waits. Inputs are computed and have the right types.
   Status Run(std::span<const RefPtr<EagerTensor>> inputs, std::span<Tensor> outputs) const;
 
  private:
@@ -63,7 +63,7 @@ class EagerKernel {
   Allocator* allocator_ = nullptr;
   ResourceManager* resources_ = nullptr;
   std::shared_ptr<const NodeProps> props_;
-  std::vector<DataType> input_types_;   // of a reference that type: no input suits it
+  std::vector<DataType> input_types_;   // a reference type: no input fits
   std::vector<DataType> output_types_;  // base types
   std::unique_ptr<OpKernel> kernel_;    // null: a function
   AsyncOpKernel* async_ = nullptr;

@@ -18,12 +18,12 @@ namespace millrace {
 
 class EagerContext;
 
-// An op or a call of a function, being put together. One thread at a time.
+// An op or a call of a function, under construction. One thread at a time.
 class EagerOp {
  public:
   // Makes it an op without inputs and attributes.
   void Reset(EagerContext* context, const OpRegistration* op, bool is_function);
-  // Lets go of what it holds.
+  // Drops everything it holds.
   void Clear();
 
   EagerContext* context() const { return context_; }
@@ -34,7 +34,7 @@ class EagerOp {
   void set_device(Device* device) { device_ = device; }
 
   void SetAttr(std::string_view name, AttrValue value);
-  // What a call of SetAttr could not use; the execution fails with it. The first one is kept.
+  // The first error of calls of SetAttr; the execution fails with it.
   void SetError(const Status& status) { status_.Update(status); }
   const Status& status() const { return status_; }
   // The next argument of the op.
@@ -43,13 +43,13 @@ class EagerOp {
 
   const std::vector<AttrMap::Entry>& attrs() const { return attrs_; }
   const std::vector<RefPtr<EagerTensor>>& inputs() const { return inputs_; }
-  // How many tensors each call has added.
+  // The number of tensors that each call has added.
   const std::vector<int>& groups() const { return groups_; }
 
-  // The attributes that were set, and those that types and numbers of the inputs tell. InvalidArgument for a
-  // number of inputs that the op does not have, when `complete`.
+  // The attributes that were set, and those that follow from types and numbers of the inputs. InvalidArgument
+  // for a number of inputs that the op does not have, when `complete`.
   StatusOr<AttrMap> InferAttrs(bool complete) const;
-  // Of the argument of that name, as far as is known by now; the text is TensorFlow's: "Input 'x' not found".
+  // The length of the argument, as far as known; the text is TensorFlow's: "Input 'x' not found".
   StatusOr<int> ArgLength(std::string_view name, bool input) const;
 
  private:

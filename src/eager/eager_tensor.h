@@ -14,19 +14,19 @@
 
 namespace millrace {
 
-// A tensor in the hands of a program that runs ops one by one: a value, or one that an asynchronous context
-// is yet to compute. Outlives its context. Thread-safe.
+// A tensor of a program that executes ops one by one: a value, or one that an asynchronous context has not
+// computed yet. Outlives its context. Thread-safe.
 class EagerTensor : public RefCounted {
  public:
   EagerTensor(Tensor value, const std::string& device)
       : dtype_(value.dtype()), device_(&device), ready_(true), value_(std::move(value)) {}
-  // Of an op that has not run; Set or Fail follows.
+  // The result of an op that has not run; Set or Fail follows.
   EagerTensor(DataType dtype, const std::string& device);
   ~EagerTensor() override;
 
   DataType dtype() const { return dtype_; }
   const std::string& device_name() const { return *device_; }
-  // Waits until the value is there. The error of the op that should have computed it.
+  // Waits for the value. Returns the error of the op that should have computed it.
   Status Await() const {
     if (ready_.load(std::memory_order_acquire) && pending_ == nullptr) [[likely]]
       return Status();
@@ -47,12 +47,12 @@ class EagerTensor : public RefCounted {
 
   const DataType dtype_;
   const std::string* const device_;         // lives for ever
-  const std::unique_ptr<Pending> pending_;  // null for what was a value from the start
+  const std::unique_ptr<Pending> pending_;  // null for a tensor that was created with its value
   std::atomic<bool> ready_;                 // set, by release, after the value or the error
   Tensor value_;
 };
 
-// The name, at an address that stays good while the process lives.
+// The name, at an address that is valid while the process lives.
 const std::string& InternDeviceName(const std::string& name);
 
 }  // namespace millrace
