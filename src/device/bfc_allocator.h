@@ -70,7 +70,7 @@ class BfcAllocator : public Allocator, public ShortageReporter {
   Fragmentation GetFragmentation() const MR_EXCLUDES(mu_);
   // The above, the chunks by bin and the largest holders, as text of several lines.
   std::string Report() const MR_EXCLUDES(mu_);
-  // Why `bytes` could not be had: limits, the largest free chunk and the largest holders by node. One line.
+  // Why an allocation of `bytes` failed: limits, largest free chunk, largest holders by node. One line.
   std::string DescribeShortage(size_t bytes) const override MR_EXCLUDES(mu_);
 
   static size_t RoundUp(size_t bytes) {

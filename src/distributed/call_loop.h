@@ -21,21 +21,21 @@ namespace millrace {
 
 class CallSocket;
 
-// The threads that read the call sockets of the process and do what the messages ask for. A thread lets
-// another one read from the socket before it does so. Those who make sockets keep it
-// until these have ended. Thread-safe.
+// The threads that read the call sockets of the process and execute the calls. A thread lets another one read
+// from the socket before it executes one. Owners of sockets hold a reference to the loop until their sockets
+// have ended. Thread-safe.
 class CallLoop {
  public:
   static constexpr std::chrono::milliseconds kTick{100};
 
-  // Null when the system has no descriptor or thread for it.
+  // Null when the system cannot create a descriptor or thread for it.
   static std::shared_ptr<CallLoop> Get();
   ~CallLoop();
 
-  // Keeps the socket until Remove. Its number, under which Arm tells when it is ready; 0: it can't be
-  // watched.
+  // Holds a reference to the socket until Remove. Returns its number, for which Arm requests notification; 0:
+  // it can't be watched.
   uint64_t Add(RefPtr<CallSocket> socket, int fd) MR_EXCLUDES(mu_);
-  // One thread is told, once.
+  // One thread is notified, once.
   void Arm(uint64_t id, int fd, bool readable, bool writable) const;
   void Remove(uint64_t id, int fd) MR_EXCLUDES(mu_);
 
@@ -57,8 +57,8 @@ class CallLoop {
   bool ending_ MR_GUARDED_BY(mu_) = false;
   uint64_t next_id_ MR_GUARDED_BY(mu_) = 1;
   std::unordered_map<uint64_t, RefPtr<CallSocket>> sockets_ MR_GUARDED_BY(mu_);
-  std::deque<Work> queue_ MR_GUARDED_BY(mu_);  // that threads have read and not begun
-  WaitingThreads late_;                        // for what they do not begin soon
+  std::deque<Work> queue_ MR_GUARDED_BY(mu_);  // that were read and have not begun
+  WaitingThreads late_;                        // for work that has waited too long
 };
 
 }  // namespace millrace

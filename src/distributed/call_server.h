@@ -15,11 +15,11 @@ namespace millrace {
 // Answers the calls of other tasks that come through call sockets. Thread-safe.
 class CallServer {
  public:
-  // `patience`: how long a peer may read nothing of what it gets.
+  // `patience`: the maximum time in which a peer may read nothing.
   CallServer(CallHandler handler, std::chrono::milliseconds patience);
   ~CallServer();
 
-  // Reads calls from a connection whose owner has shown that it may make them.
+  // Reads calls from a connection whose peer has been authorised.
   void Add(FileDescriptor fd);
   // Refuses calls; those in progress are cancelled after the grace period. Waits until all are answered.
   void Stop(int64_t grace_in_ms);
@@ -27,7 +27,7 @@ class CallServer {
 
  private:
   class Connection;
-  struct State;  // what connections that end late use
+  struct State;  // state of connections that end late
   const std::shared_ptr<State> state_;
 };
 

@@ -20,56 +20,56 @@
 
 namespace millrace {
 
-// What goes before each message on a call socket, as its bytes travel: numbers of little-endian machines.
+// The header of each message on a call socket, with its bytes on the wire: little-endian numbers.
 struct CallHeader {
   enum Kind : uint32_t {
     kRequest = 1,  // number: the time limit in ms, 0: none; the bytes are the request message
     kResponse,     // the bytes are the response message
     kError,        // number: the code of the error; the bytes are its text
     kCancel,       // of the call; there are no bytes
-    kPing,         // is answered by a kPong
+    kPing,         // is answered with kPong
     kPong,
   };
   uint32_t kind = 0;
   uint32_t method = 0;  // of a request: a Method
-  uint64_t call = 0;    // a number of the caller's
+  uint64_t call = 0;    // a number chosen by the caller
   int64_t number = 0;
   uint64_t size = 0;  // of the bytes that follow
 };
 static_assert(sizeof(CallHeader) == 32);
 
-// One end of a TCP connection that carries calls, many at a time. A thread of the CallLoop reads what comes;
-// any thread sends, and none waits: what the kernel does not take is kept. Derived classes say what
-// frames mean. Thread-safe.
+// One end of a TCP connection for many calls at a time. A thread of the CallLoop reads; any thread sends, and
+// none waits: bytes that the system does not accept yet are kept. Derived classes define the meaning of
+// frames. Thread-safe.
 class CallSocket : public RefCounted {
  public:
   using Work = UniqueFunction<void()>;
-  // Nothing of a tensor that has a channel of its own is in a frame; the rest of the messages are small.
+  // Large tensors are not in frames, as they have channels of their own; the messages are small.
   static constexpr uint64_t kMostRequest = uint64_t{1} << 20;
   static constexpr uint64_t kMostResponse = uint64_t{1} << 31;
 
   // Begins to read. REQUIRES: called once, after the object is complete.
   Status Open() MR_EXCLUDES(mu_);
-  // Nothing is sent or received any more; calls OnEnd, here, unless the connection has ended before.
+  // Ends sending and receiving; calls OnEnd, here, unless the connection has ended before.
   void End(const Status& why) MR_EXCLUDES(mu_);
 
  protected:
-  // `most`: the largest number of bytes that a frame may have. Nothing is read while `most_unsent` frames
-  // wait for the other side to read; 0: no limit.
-  // REQUIRES: `loop` outlives the connection, until End.
+  // `most`: the maximum size of a frame. Nothing is read while `most_unsent`
+  // frames wait for the other side to read; 0: no limit. REQUIRES: `loop` lives
+  // until End.
   CallSocket(CallLoop& loop, FileDescriptor fd, uint64_t most, size_t most_unsent = 0);
 
   // False: the connection has ended.
   bool Send(CallHeader frame, MessageBytes bytes = {}) MR_EXCLUDES(mu_);
-  // How long what was sent has been waiting for the other side to read, in ticks of the loop.
+  // How long sent data has been waiting for the other side to read, in ticks of the loop.
   int stuck_ticks() const MR_EXCLUDES(mu_);
 
-  // A frame has come. Frames come one after the other, in their order; what takes time is the work that is
-  // returned, which may run at the same time as other work. An error ends the connection.
+  // A frame has arrived. Frames arrive one by one, in order; long work is returned, and may run at the same
+  // time as other work. An error ends the connection.
   virtual StatusOr<Work> OnFrame(const CallHeader& frame, MessageBytes bytes) = 0;
   // The connection has ended; called once.
   virtual void OnEnd(const Status& why) = 0;
-  // Each CallLoop::kTick.
+  // Called each CallLoop::kTick.
   virtual void OnTick() = 0;
 
  private:
@@ -99,15 +99,15 @@ class CallSocket : public RefCounted {
   uint64_t id_ = 0;
   // Of the thread that reads; the loop lets in one at a time.
   std::string buffer_;
-  size_t begin_ = 0, end_ = 0;  // of what was read and not yet taken
-  CallHeader frame_;            // whose bytes come in body_
+  size_t begin_ = 0, end_ = 0;  // of the data that was read and not yet used
+  CallHeader frame_;            // the header for body_
   std::string body_;
   size_t body_size_ = 0;
   bool in_body_ = false;
 
   mutable Mutex mu_;
   bool ended_ MR_GUARDED_BY(mu_) = false;
-  bool reading_ MR_GUARDED_BY(mu_) = false;  // a thread does
+  bool reading_ MR_GUARDED_BY(mu_) = false;  // a thread is reading
   std::deque<Rest> rest_ MR_GUARDED_BY(mu_);
   int stuck_ticks_ MR_GUARDED_BY(mu_) = 0;
 };

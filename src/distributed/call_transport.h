@@ -19,20 +19,20 @@
 
 namespace millrace {
 
-// Makes the calls of a step (RunGraph, RecvTensor, CleanupGraph) through TCP connections of its own where the
-// other task has a CallServer: such a call takes a third of the time of one of gRPC. All other calls, those
-// to other tasks, large requests, and those while there is no connection, go through the transport below. The
-// first call to a task asks that task, through the transport below, for its port and a token. Thread-safe.
+// Makes the calls of a step (RunGraph, RecvTensor, CleanupGraph) through TCP connections of its own if the
+// other task has a CallServer: such a call takes a third of the time of one of gRPC. All other calls, calls
+// to other tasks, large requests, and calls without a connection use the transport below. The first call to a
+// task also asks for its port and a token, through the transport below. Thread-safe.
 class CallTransport : public Transport {
  public:
   struct Options {
-    std::map<std::string, std::string> peers = {};  // "host:port", by task; the port is another one
+    std::map<std::string, std::string> peers = {};  // "host:port", by task; the port itself is not used
     std::chrono::milliseconds patience{5000};       // how long a peer may be silent
-    // How long a task that has no CallServer, or can't be reached there, is not asked again.
+    // The time until a task without a CallServer, or with an unreachable one, is asked again.
     std::chrono::milliseconds retry_after{30'000};
   };
   CallTransport(std::shared_ptr<Transport> below, const Options& options);
-  // Ends all calls, and waits for that.
+  // Ends all calls, and waits for their ends.
   ~CallTransport() override;
   void Start(RemoteCall call, Reply reply) override MR_EXCLUDES(mu_);
   size_t num_connections() const MR_EXCLUDES(mu_);
@@ -45,7 +45,7 @@ class CallTransport : public Transport {
     bool opening = false;
     Clock::time_point retry_at = {};
   };
-  // A connection that calls may use. Null: there is none; one may be on its way.
+  // A connection for calls. Null: there is none; one may be under way.
   RefPtr<Connection> Find(const std::string& task) MR_EXCLUDES(mu_);
   void Ask(const std::string& task) MR_EXCLUDES(mu_);
   void Connect(const std::string& task, const std::string& address) MR_EXCLUDES(mu_);
@@ -54,14 +54,14 @@ class CallTransport : public Transport {
 
   const std::shared_ptr<Transport> below_;
   const Options options_;
-  CancellationManager cancellation_;  // of the questions
+  CancellationManager cancellation_;  // of requests for ports
   mutable Mutex mu_;
   CondVar opened_;
   std::shared_ptr<CallLoop> loop_ MR_GUARDED_BY(mu_);
   bool stopped_ MR_GUARDED_BY(mu_) = false;
   int opening_ MR_GUARDED_BY(mu_) = 0;
   std::map<std::string, Peer> peers_ MR_GUARDED_BY(mu_);
-  std::vector<RefPtr<Connection>> old_ MR_GUARDED_BY(mu_);  // that have ended, maybe with replies in progress
+  std::vector<RefPtr<Connection>> old_ MR_GUARDED_BY(mu_);  // that have ended, maybe with pending replies
   std::unique_ptr<WaitingThreads> threads_ = std::make_unique<WaitingThreads>();
 };
 

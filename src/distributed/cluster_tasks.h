@@ -15,18 +15,18 @@
 
 namespace millrace {
 
-// The tasks of a cluster that `filters` leave, partial names of devices: all, when there are none.
+// The tasks of a cluster that match `filters`, partial names of devices: all, if there are none.
 StatusOr<std::vector<std::string>> TasksOf(const ClusterSpec& cluster,
                                            const std::vector<std::string>& filters);
 
-// How a session reaches the other tasks of its cluster.
+// Connection of a session to the other tasks of its cluster.
 struct ClusterConnection {
   Transport* transport = nullptr;  // outlives the session
   ClusterSpec cluster;
-  std::string session;  // the handle that the session has at all tasks
-  // How long tasks that don't answer are waited for; each 10 seconds a line of the log names them.
+  std::string session;  // the session's handle at all tasks
+  // How long to wait for tasks that don't answer; a line of the log names them every 10 seconds.
   int64_t timeout_in_ms = 0;
-  CancellationManager* cancellation = nullptr;  // of the connecting; null: it is not cancelled
+  CancellationManager* cancellation = nullptr;  // of connecting; null: not cancelled
   bool renamed = false;                         // tasks have other names here than in their own cluster
 };
 

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-// Asks the WorkerServices of other tasks with TensorFlow's messages. Thread-safe.
+// Calls the WorkerServices of other tasks with TensorFlow's messages. Thread-safe.
 class TransportCollectivePeers : public CollectivePeers {
  public:
   // REQUIRES: `transport` outlives this.
@@ -29,7 +29,7 @@ class TransportCollectivePeers : public CollectivePeers {
 };
 
 // Answers RecvBuf, CompleteGroup, CompleteInstance and GetStepSequence at a task with these devices.
-// `cancellation` lives until the reply; `recent` are the requests that take effect once.
+// `cancellation` lives until the reply; `recent` has the requests that may run only once.
 void HandleCollective(TaskCollectives& collectives, const DeviceSet& devices, RecentRequests& recent,
                       Method method, const MessageBytes& request, CancellationManager& cancellation,
                       Reply reply);

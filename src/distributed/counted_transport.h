@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// Passes calls on and counts those in progress, so that the caller can wait for their ends. Thread-safe.
+// Forwards calls and counts those in progress, so that the caller can wait for their ends. Thread-safe.
 class CountedTransport : public Transport {
  public:
   // REQUIRES: `inner` outlives this.

@@ -14,12 +14,12 @@ class GraphDef;
 
 namespace millrace {
 
-// The ops that a task does not run (ServerOptions::denied_ops).
+// The ops that a task refuses (ServerOptions::denied_ops).
 class DeniedOps {
  public:
-  // NotFound for what is neither a group nor a known op.
+  // NotFound for a name that is neither a group nor a known op.
   static StatusOr<DeniedOps> Parse(const std::vector<std::string>& names);
-  // PermissionDenied, naming the first node of the graph or of a function in it that is or calls one of them.
+  // PermissionDenied, naming the first node of the graph or of a function in it that is or calls a denied op.
   Status Check(const tensorflow::GraphDef& graph) const;
   bool Has(const std::string& op) const { return ops_.contains(op); }
 

@@ -10,10 +10,10 @@
 
 namespace millrace {
 
-// A loopback port that nobody uses now; 0: there is none.
+// A loopback port that is free now; 0: there is none.
 inline int FreePort() {
-  // Below the ports that the system gives to outgoing connections, so that only who looks for a port in the
-  // same way can come between; processes begin at different ones.
+  // Below the ports that the system assigns to outgoing connections, so that only other users of this
+  // function can take it first; processes begin at different ports.
   constexpr int kFirst = 10'000, kPorts = 20'000;
   static std::atomic<int> next{static_cast<int>(::getpid()) * 61 % kPorts};
   for (int i = 0; i < kPorts; ++i) {

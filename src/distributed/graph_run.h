@@ -26,18 +26,18 @@ inline int64_t UnixMicros() {
       .count();
 }
 
-// One call of RunGraph, until its reply. The caller's cancellation has a callback that holds it.
+// One call of RunGraph, until its reply. A callback of the caller's cancellation holds a reference to it.
 struct WorkerService::GraphRun {
   std::unique_ptr<tensorflow::RunGraphRequest> request;
   SessionPtr session;                             // outlives the partition
-  std::shared_ptr<InstalledPartition> partition;  // stays when it is deregistered meanwhile
+  std::shared_ptr<InstalledPartition> partition;  // stays if it is deregistered during the run
   CancellationManager* caller = nullptr;          // lives until the reply
   CancellationManager::Token token = CancellationManager::kInvalidToken;
   CancellationManager cancellation;
   std::optional<ScopedDeadline> deadline;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   const int64_t received_us = UnixMicros();
-  bool logged = false;  // Tracing has asked for its times, whatever the request says
+  bool logged = false;  // its times are recorded for Tracing, whatever the request says
   RunMetadata metadata;
   Reply reply;
 };

@@ -13,16 +13,16 @@
 
 namespace millrace {
 
-// Tensors that a task has offered to others, by random numbers, which only the receivers know. They are kept
+// Tensors that a task has offered to others, by random numbers that only the receivers know. They are held
 // until they have been fetched or their step is cleaned up. Thread-safe.
 class HeldTensors : public std::enable_shared_from_this<HeldTensors> {
  public:
   static std::shared_ptr<HeldTensors> Make() { return std::shared_ptr<HeldTensors>(new HeldTensors); }
   // Its number.
   StatusOr<uint64_t> Hold(TaskSteps::Step& step, const Tensor& tensor) MR_EXCLUDES(mu_);
-  // Aborted when it is not there any more.
+  // Aborted when it no longer exists.
   StatusOr<Tensor> Find(uint64_t number) const MR_EXCLUDES(mu_);
-  // So many of its bytes are on their way. When all are, it is dropped.
+  // So many of its bytes have been sent. When all have, it is dropped.
   void Sent(uint64_t number, int64_t num_bytes) MR_EXCLUDES(mu_);
   size_t size() const MR_EXCLUDES(mu_);
 

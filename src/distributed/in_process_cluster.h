@@ -17,10 +17,10 @@
 namespace millrace {
 
 struct InProcessClusterOptions {
-  int num_tasks = 3;  // with the session's own, which is task 0
-  // Registered, such as "grpc": messages travel by it over loopback. Empty: they stay in the process.
+  int num_tasks = 3;  // including the session's own, which is task 0
+  // A registered protocol, such as "grpc", for messages over loopback. Empty: they stay in the process.
   std::string protocol = {};
-  uint64_t seed = 1;  // of what is random on the way inside the process
+  uint64_t seed = 1;  // of random delays within the process
   int64_t max_delay_us = 300;
 };
 
@@ -41,7 +41,7 @@ class InProcessCluster : public OtherTasks {
 
  private:
   struct Task {
-    std::unique_ptr<LocalWorker> owned;  // null: the session has it
+    std::unique_ptr<LocalWorker> owned;  // null: owned by the session
     LocalWorker* worker = nullptr;
     std::shared_ptr<ThreadPool> pool;
     std::unique_ptr<WorkerService> service;
@@ -53,12 +53,12 @@ class InProcessCluster : public OtherTasks {
 
   InProcessCluster() = default;
   void AddTask(std::unique_ptr<LocalWorker> owned, LocalWorker* worker);
-  // Makes what carries messages between the tasks.
+  // Creates the transport of messages between the tasks.
   Status OpenTransport(const Options& options);
   Status Connect(Task& task, const CompileOptions& compiler);
 
   std::shared_ptr<Transport> network_;
-  std::unique_ptr<CountedTransport> transport_;  // to know when all calls have been answered
+  std::unique_ptr<CountedTransport> transport_;  // to wait for the ends of all calls
   std::vector<std::unique_ptr<Task>> tasks_;
 };
 

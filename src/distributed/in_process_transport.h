@@ -16,18 +16,18 @@ namespace millrace {
 
 struct InProcessTransportOptions {
   uint64_t seed = 1;
-  // Some messages are late by a random time up to this, so that they overtake one another.
+  // Some messages are delayed by a random time up to this, so that they overtake each other.
   int64_t max_delay_us = 300;
 };
 
 // Carries messages between tasks of one process, as bytes, on threads that all such transports share. A test
-// double for a network: nothing but messages passes from one task to another. Thread-safe.
+// double of a network: only messages pass data from one task to another. Thread-safe.
 class InProcessTransport : public Transport {
  public:
   explicit InProcessTransport(const InProcessTransportOptions& options) : options_(options) {}
   // Waits until every call has been answered.
   ~InProcessTransport() override { Drain(); }
-  // REQUIRES: called before the first call; the service stays until Drain has returned.
+  // REQUIRES: called before the first call; the service lives until Drain has returned.
   void AddTask(const std::string& task, WorkerService& service) { services_[task] = &service; }
   void Start(RemoteCall call, Reply reply) override;
   void Drain() MR_EXCLUDES(mu_);

@@ -24,27 +24,27 @@
 
 namespace millrace {
 
-// One session that a master has for a client. Thread-safe.
+// A session of a client at a master. Thread-safe.
 class MasterSession {
  public:
-  // `cluster`: its own, where that is not the task's.
+  // `cluster`: its own, if different from that of the task.
   MasterSession(std::string handle, std::unique_ptr<SessionCluster> cluster,
                 std::unique_ptr<DirectSession> session)
       : handle_(std::move(handle)), cluster_(std::move(cluster)), session_(std::move(session)) {}
   const std::string& handle() const { return handle_; }
   DirectSession& session() { return *session_; }
 
-  // Adds nodes when the graph has the version that the client knows. The new version.
+  // Adds nodes if the graph has the version that the client knows. Returns the new version.
   StatusOr<int64_t> Extend(tensorflow::GraphDef&& graph, int64_t known_version) MR_EXCLUDES(mu_);
 
   using Clock = std::chrono::steady_clock;
-  // Brackets a step that began then, so that closing can wait for it. FailedPrecondition after Close.
+  // Enclose a step that began then, so that closing can wait for it. FailedPrecondition after Close.
   Status BeginStep(Clock::time_point start) MR_EXCLUDES(mu_);
   void EndStep(Clock::time_point start) MR_EXCLUDES(mu_);
   int64_t num_running() const MR_EXCLUDES(mu_);
-  // When the oldest step in progress began; nothing when there is none.
+  // The start of the oldest step in progress; empty if there is none.
   std::optional<Clock::time_point> oldest_step() const MR_EXCLUDES(mu_);
-  // Cancels steps, refuses later ones and waits for those that run, at most so long. Whether all have ended.
+  // Cancels steps, refuses later ones and waits for running ones, at most so long. Whether all have ended.
   bool Close(std::chrono::milliseconds wait) MR_EXCLUDES(mu_);
 
  private:
@@ -58,23 +58,23 @@ class MasterSession {
   int64_t version_ MR_GUARDED_BY(mu_) = 0;
 };
 
-// What clients may ask of a task: TensorFlow's MasterService. Its sessions are direct sessions whose other
-// tasks are those of the cluster. Any bytes are answered, with an error when they make no sense. Thread-safe.
+// TensorFlow's MasterService, for clients of a task. Its sessions are direct sessions whose other tasks are
+// those of the cluster. Any bytes get an answer, which is an error when they are malformed. Thread-safe.
 class Master {
  public:
   using SessionPtr = std::shared_ptr<MasterSession>;
-  // All that is borrowed outlives the master.
+  // All referenced objects must outlive the master.
   struct Environment {
     ClusterSpec cluster;
     std::string task;
     std::shared_ptr<LocalDevices> devices;
     std::shared_ptr<TaskSteps> steps;
     Transport* transport = nullptr;
-    ConnectToTasks connect = {};  // for sessions of other clusters; empty: there are none
-    SessionOptions session;       // what sessions have that say nothing else
+    ConnectToTasks connect = {};  // for sessions with clusters of their own; empty: refused
+    SessionOptions session;       // the defaults of sessions
     int64_t session_creation_timeout_in_ms = 0;
     int64_t session_close_timeout_in_ms = 10'000;  // for steps that were cancelled
-    int64_t session_gc_in_ms = 0;                  // sessions without a call for so long are closed; 0: none
+    int64_t session_gc_in_ms = 0;                  // sessions without calls for so long are closed; 0: none
     DeniedOps denied = {};
   };
   explicit Master(Environment environment);
@@ -82,31 +82,31 @@ class Master {
   Master(const Master&) = delete;
   Master& operator=(const Master&) = delete;
 
-  // Answers one call, and waits for what it takes. `cancellation` belongs to the call.
+  // Answers one call, and blocks for its duration. `cancellation` belongs to the call.
   void Handle(Method method, const MessageBytes& request, int64_t timeout_in_ms,
               CancellationManager& cancellation, Reply reply);
 
   StatusOr<SessionPtr> Open(const SessionOptions& options, CancellationManager* cancellation)
       MR_EXCLUDES(mu_);
-  // Aborted when there is no such session.
+  // Aborted if there is no such session.
   StatusOr<SessionPtr> Find(const std::string& handle) MR_EXCLUDES(mu_);
   Status CloseSession(const std::string& handle) MR_EXCLUDES(mu_);
-  // Closes all sessions and drops the containers at all tasks that `filters` leave.
+  // Closes all sessions and drops the containers at all tasks that match `filters`.
   Status Reset(const std::vector<std::string>& containers, const std::vector<std::string>& filters);
-  // Closes all sessions, and refuses others from now on.
+  // Closes all sessions, and refuses new ones.
   void Stop() MR_EXCLUDES(mu_);
   size_t num_sessions() const MR_EXCLUDES(mu_);
-  // Of all sessions, also those that are being made, one a line: a task drops the others that it has.
+  // Handles of all sessions, also those being created, one per line: a task drops its other ones.
   std::string Handles() const MR_EXCLUDES(mu_);
   int64_t num_running() const MR_EXCLUDES(mu_);
-  // For how long the oldest step in progress has been running; 0 when there is none.
+  // The duration of the oldest step in progress; 0 if there is none.
   int64_t oldest_step_ms() const MR_EXCLUDES(mu_);
 
  private:
   StatusOr<std::unique_ptr<DirectSession>> Connect(SessionOptions options, const std::string& handle,
                                                    const SessionCluster* cluster,
                                                    CancellationManager* cancellation);
-  // Of a session whose options have a cluster_def; else null.
+  // For a session whose options have a cluster_def; else null.
   StatusOr<std::unique_ptr<SessionCluster>> ClusterOf(const SessionOptions& options) const;
   void CloseAndLog(MasterSession& session) const;
   using Response = StatusOr<MessageBytes>;
@@ -134,8 +134,8 @@ class Master {
     std::chrono::steady_clock::time_point used = std::chrono::steady_clock::now();
   };
   std::map<std::string, Entry> sessions_ MR_GUARDED_BY(mu_);
-  std::set<std::string> opening_ MR_GUARDED_BY(mu_);  // handles of sessions that are being made
-  std::thread collector_;                             // none when sessions are not collected
+  std::set<std::string> opening_ MR_GUARDED_BY(mu_);  // handles of sessions that are being created
+  std::thread collector_;                             // only if unused sessions are collected
 };
 
 }  // namespace millrace

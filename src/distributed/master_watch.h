@@ -15,15 +15,15 @@
 
 namespace millrace {
 
-// The request of Describe that asks a master for the handles of its sessions.
+// The request of Describe for the handles of a master's sessions.
 inline constexpr std::string_view kSessionsQuestion = "sessions";
 
-// Watches the masters that have sessions at a task, and drops the sessions of masters that have died or
-// restarted, and those that a master has no longer: the call that should have deleted them was lost. Also
-// lets collective operations check the tasks that should take their buffers. Owns a thread.
+// Watches the masters of the sessions at a task, and drops the sessions of masters that have died or
+// restarted, and those that their master no longer has, because the call to delete them was lost. Also makes
+// collective operations check the tasks that should take their buffers. Owns a thread.
 class MasterWatch {
  public:
-  // A master may be silent for so long. REQUIRES: both outlive this.
+  // `patience`: how long a master may be silent. REQUIRES: both outlive this.
   MasterWatch(WorkerService& worker, Transport& transport, int64_t patience_in_ms);
   ~MasterWatch();
   MasterWatch(const MasterWatch&) = delete;
@@ -33,7 +33,7 @@ class MasterWatch {
   using Clock = std::chrono::steady_clock;
   struct Seen {
     Clock::time_point when;
-    bool asked = false;                 // a request is in flight
+    bool asked = false;                 // a request is in progress
     Clock::time_point compared = when;  // when the sessions were compared
   };
   void Loop() MR_EXCLUDES(mu_);

@@ -14,8 +14,8 @@ class MessageLite;
 
 namespace millrace {
 
-// A serialised message in pieces, each kept by its owner: elements of a tensor are sent from the
-// tensor, and read from where the network has put them. Copies share the memory. One thread at a time.
+// A serialised message in pieces, each held by its owner: elements are sent from the memory of the tensor,
+// and read from the network's buffers. Copies share the memory. One thread at a time.
 class MessageBytes {
  public:
   struct Piece {
@@ -28,12 +28,12 @@ class MessageBytes {
   static MessageBytes Of(const google::protobuf::MessageLite& message);
 
   void Append(std::string bytes);
-  // `owner` keeps the bytes.
+  // `owner` holds the bytes.
   void Append(std::string_view bytes, std::shared_ptr<const void> owner);
   const std::vector<Piece>& pieces() const { return pieces_; }
   size_t size() const { return size_; }
   std::string ToString() const;
-  // False when the bytes are no such message.
+  // False when the bytes are not such a message.
   bool ParseInto(google::protobuf::MessageLite* message) const;
 
  private:

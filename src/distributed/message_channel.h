@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-// Moves tensors in chunks, each the response to a RecvChunk call, several of them at a time. There is one
-// between any two tasks of Millrace, and it has no limit of size.
+// Moves tensors in chunks, each the response to a RecvChunk call, several of them at a time. Available
+// between any two tasks of Millrace, without a limit of size.
 class MessageChannel : public TensorChannel {
  public:
   static constexpr std::string_view kName = "messages";
@@ -31,7 +31,7 @@ class MessageChannel : public TensorChannel {
   const Options options_;
 };
 
-// Answers RecvChunk: the bytes refer to the tensor.
+// Answers RecvChunk: the bytes hold a reference to the tensor.
 StatusOr<MessageBytes> ChunkOf(HeldTensors& held, const MessageBytes& request);
 
 }  // namespace millrace

@@ -11,8 +11,8 @@ class RunMetadata;
 
 namespace millrace {
 
-// What another process tells about a step: the inverse of RunMetadata::ToProto. The step starts with its
-// first node. InvalidArgument for what no step can have measured.
+// Measurements of a step by another process: the inverse of RunMetadata::ToProto. The step starts with its
+// first node. InvalidArgument for impossible measurements.
 StatusOr<RunMetadata> MetadataFromProto(const tensorflow::RunMetadata& proto);
 
 }  // namespace millrace

@@ -26,12 +26,12 @@ struct BorderKeys {
 };
 
 // Turns the _Arg and _Retval nodes of a partition into _Recv and _Send nodes that the client terminates, as
-// TensorFlow's masters send them: values travel with RunGraph under the keys that are returned.
-// `incarnation` of a device by name.
+// TensorFlow's masters send them: values travel with RunGraph under the returned keys. `incarnation` of a
+// device by name.
 StatusOr<BorderKeys> UseKeysForFeedsAndFetches(Graph* graph,
                                                const std::function<uint64_t(std::string_view)>& incarnation);
 
-// A partition as the message that registers it, and back. What comes in is checked as any graph from outside.
+// A partition as the message that registers it, and back. Incoming messages are checked as untrusted graphs.
 void PartitionToRequest(const PartitionSpec& spec, tensorflow::RegisterGraphRequest* request);
 StatusOr<PartitionSpec> PartitionFromRequest(tensorflow::RegisterGraphRequest request);
 

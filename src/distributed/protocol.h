@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// What answers calls that come in: any method of any service, on any thread. The cancellation lives until the
+// Answers incoming calls: any method of any service, on any thread. The cancellation lives until the
 // reply.
 using CallHandler = std::function<void(Method method, MessageBytes request, int64_t timeout_in_ms,
                                        CancellationManager& cancellation, Reply reply)>;
@@ -37,18 +37,18 @@ struct TransportOptions {
 
 // A way to carry messages between tasks.
 struct Protocol {
-  // Takes an address, "host:port"; a port of 0 is replaced by a free one.
+  // Binds an address, "host:port"; a port of 0 is replaced by a free one.
   std::function<StatusOr<std::unique_ptr<Listener>>(const std::string& address,
                                                     const ChannelSecurity& security)>
       listen;
-  // To tasks at these addresses.
+  // Connects to tasks at these addresses.
   std::function<StatusOr<std::shared_ptr<Transport>>(const std::map<std::string, std::string>& addresses,
                                                      const TransportOptions& options)>
       connect;
 };
 
-// Makes servers of that protocol possible, and sessions with targets "<name>://host:port". AlreadyExists for
-// a name that is taken. Thread-safe.
+// Enables servers with that protocol, and sessions with targets "<name>://host:port". AlreadyExists for a
+// name in use. Thread-safe.
 Status RegisterProtocol(const std::string& name, Protocol protocol);
 // NotFound when there is none.
 StatusOr<Protocol> FindProtocol(const std::string& name);

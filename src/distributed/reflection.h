@@ -7,9 +7,9 @@
 
 namespace millrace {
 
-// The services that a task has, and those by which tools ask for them: answers one request of gRPC's
-// reflection service (grpc.reflection.v1 and v1alpha, whose messages are the same) with a response. Any bytes
-// get one.
+// Reports the services of a task, and the reflection service itself: answers one request of gRPC's
+// reflection service (grpc.reflection.v1 and v1alpha, whose messages are the same) with a response, for any
+// bytes.
 std::string AnswerReflection(std::string_view request);
 
 }  // namespace millrace

@@ -21,7 +21,7 @@ namespace millrace {
 // A master at the other end of a transport.
 struct RemoteMaster {
   std::shared_ptr<Transport> transport;
-  std::string name;  // what the transport knows it by
+  std::string name;  // its name in the transport
 
   // Calls and waits. Errors of the connection name the target.
   Status Call(Method method, const google::protobuf::MessageLite& request,
@@ -29,10 +29,10 @@ struct RemoteMaster {
               CancellationManager* cancellation) const;
 };
 
-// Whether the options ask for messages also where the master is in this process.
+// Whether the options request messages even if the master is in this process.
 bool WantsMessages(const SessionOptions& options);
 
-// A session whose graph, steps and state are at a master elsewhere. Thread-safe.
+// A session whose graph, steps and state are at a remote master. Thread-safe.
 class RemoteSession : public Session {
  public:
   // How long the master may be unreachable when the session is created.
@@ -66,7 +66,7 @@ class RemoteSession : public Session {
   StatusOr<std::string> Handle() const MR_EXCLUDES(mu_);
   Status CreateLocked(const tensorflow::GraphDef& graph) MR_REQUIRES(graph_mu_) MR_EXCLUDES(mu_);
   Status ExtendLocked(const tensorflow::GraphDef& graph) MR_REQUIRES(graph_mu_) MR_EXCLUDES(mu_);
-  // The steps in progress can be cancelled by it.
+  // Cancels the steps in progress.
   std::shared_ptr<CancellationManager> Steps() const MR_EXCLUDES(mu_);
   Status Call(Method method, const google::protobuf::MessageLite& request,
               google::protobuf::MessageLite* response, int64_t timeout_in_ms) const;

@@ -17,8 +17,8 @@ class TensorChannels;
 // A task behind a transport: its calls are messages to the WorkerService there. Thread-safe.
 class RemoteWorker : public Worker {
  public:
-  // Asks the task for its devices and waits for the answer, at most `timeout_in_ms` (0: for ever).
-  // REQUIRES: `transport` outlives the worker and what it has installed.
+  // Requests the devices of the task and waits for the answer, at most `timeout_in_ms` (0: no limit).
+  // REQUIRES: `transport` outlives the worker and its partitions.
   static StatusOr<std::unique_ptr<RemoteWorker>> Connect(std::string task, Transport& transport,
                                                          int64_t timeout_in_ms);
   // `session`: the handle of the worker session there; empty: there is none.
@@ -41,12 +41,12 @@ class RemoteWorker : public Worker {
   const std::shared_ptr<ClockOffset> clock_ = std::make_shared<ClockOffset>();  // of the task
 };
 
-// Asks `task` for what the step sends there under `key`. `channels`: for large tensors; null: there are none.
-// They and the transport outlive the call. `cancellation`: see RemoteCall.
+// Requests from `task` the tensor that the step sends there under `key`. `channels`: for large tensors; null:
+// none. They and the transport outlive the call. `cancellation`: see RemoteCall.
 void RecvTensorFrom(Transport& transport, TensorChannels* channels, std::string_view task, int64_t step_id,
                     const Rendezvous::Key& key, CancellationManager* cancellation, Rendezvous::RecvDone done);
-// The devices that a response to GetStatus lists. They get the name of the task that was asked; where
-// tasks are not `renamed`, InvalidArgument when another one has answered.
+// The devices in a response to GetStatus. They get the name of the task that was called; unless tasks are
+// `renamed`, InvalidArgument when another one has answered.
 StatusOr<std::vector<DeviceAttributes>> DevicesFromStatus(const std::string& task, const MessageBytes& bytes,
                                                           bool renamed = true);
 

@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// The same devices under the names that they have as those of another task, "/job:…/replica:…/task:…". They
-// keep their incarnations, and the originals.
+// The same devices with names in another task, "/job:…/replica:…/task:…". They keep their incarnations, and
+// the originals.
 std::shared_ptr<DeviceSet> RenameDevices(const std::shared_ptr<DeviceSet>& devices, const std::string& task);
 
 }  // namespace millrace

@@ -19,12 +19,12 @@ class RunGraphRequest;
 
 namespace millrace {
 
-// Gives the tensors of a request to the step.
+// Passes the tensors of a request to the step.
 Status SendFeeds(tensorflow::RunGraphRequest* request, TaskSteps::Step& step);
 
 // Steps that another master runs in parts: calls of RunGraph with is_partial. The first one starts the graph;
-// each gives tensors and takes those that it names, as soon as they are there; the last one is answered when
-// nothing of the graph runs any more. Thread-safe.
+// each feeds tensors and fetches others, as soon as they are computed; the last one is answered when nothing
+// of the graph runs any more. Thread-safe.
 class RunGraphParts {
  public:
   // Starts the graph; `done` is called once, when it has ended.
@@ -35,7 +35,7 @@ class RunGraphParts {
   // Answers one call. Cancelling `caller`, which lives until the reply, ends the whole step.
   void Run(std::shared_ptr<tensorflow::RunGraphRequest> request, CancellationManager& caller,
            StartGraph start, Reply reply) MR_EXCLUDES(mu_);
-  // Stops and forgets a step; all of them. Does not wait.
+  // Stops and drops a step, or all of them. Does not wait.
   void CleanUp(int64_t step_id) MR_EXCLUDES(mu_);
   void CleanUpAll() MR_EXCLUDES(mu_);
 

@@ -17,18 +17,18 @@ struct ChannelSecurity {
   std::string certificate;
   std::string key;
 
-  // Whether this side expects TLS when it calls.
+  // Whether this side uses TLS for its calls.
   bool encrypts() const { return !ca.empty() || !certificate.empty(); }
-  // Whether callers have to prove that they belong to the cluster.
+  // Whether callers have to authenticate.
   bool authenticates() const { return !token.empty() || (!ca.empty() && !certificate.empty()); }
 };
 
-// InvalidArgument for a token that is too short or has other characters than printable ASCII, for a
-// certificate without a key, and for a file without PEM; the error of the file system when a file can't be
-// read.
+// InvalidArgument for a token that is too short or has characters other than printable ASCII, for a
+// certificate without a key, and for a file that is not PEM; the error of the file system when a file can't
+// be read.
 StatusOr<ChannelSecurity> LoadSecurity(const ClusterSecurity& security);
 
-// Takes as long for any `shown` of the same length.
+// Takes the same time for any `shown` of the same length.
 bool SameSecret(std::string_view secret, std::string_view shown);
 
 }  // namespace millrace

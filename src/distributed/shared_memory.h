@@ -10,14 +10,14 @@
 
 namespace millrace {
 
-// Anonymous memory that a process may give to others by a descriptor. Nobody can make it smaller or larger,
-// so that no access to it fails. Mapped as long as it is referenced, by whichever process.
+// Anonymous memory that a process may share by a descriptor. Its size is sealed, so that no access to it
+// fails. Mapped while there are references to it.
 class SharedMemory : public RefCounted {
  public:
-  // ResourceExhausted when the memory can't be had. All of it is there afterwards.
+  // ResourceExhausted when the memory can't be allocated. All pages exist afterwards.
   static StatusOr<RefPtr<SharedMemory>> Create(int64_t size);
-  // What another process has created. InvalidArgument for a descriptor of anything else, and when it does not
-  // have that size.
+  // Maps memory of another process. InvalidArgument for any other descriptor, and for another
+  // size.
   static StatusOr<RefPtr<SharedMemory>> Map(const FileDescriptor& descriptor, int64_t size);
 
   void* data() const { return data_; }

@@ -19,10 +19,10 @@
 
 namespace millrace {
 
-// Moves tensors between tasks of one machine and one user through memory that both have: one copy, into that
-// memory. A receiver connects to a socket of the sender, whose name it gets with the offer; the kernel tells
-// each of the two who the other one is. Without such a connection, or when there is too little memory, the
-// tensor takes the other way.
+// Moves tensors between tasks of one machine and one user through shared memory: one copy, into that
+// memory. A receiver connects to a socket of the sender, whose name is in the offer; the kernel tells each
+// side the user of the other one. Without such a connection, or when memory is short, the tensor is moved
+// by `other`.
 class SharedMemoryChannel : public TensorChannel {
  public:
   static constexpr std::string_view kName = "shared_memory";

@@ -19,20 +19,20 @@
 
 namespace millrace {
 
-// The end of a SharedMemoryChannel that gets tensors, for one sender. A tensor lies in the memory that the
-// sender has filled, and gives it back when it is destroyed; when tensors hold much of it, further ones are
-// copied. Thread-safe.
+// The receiving end of a SharedMemoryChannel, for one sender. A tensor lies in memory that the sender has
+// filled, and releases it when it is destroyed; when tensors hold much of it, further ones are copied.
+// Thread-safe.
 class SharedMemoryLink : public std::enable_shared_from_this<SharedMemoryLink> {
  public:
   struct Options {
-    uid_t user = 0;         // as whom the sender must run
+    uid_t user = 0;         // the required user of the sender
     int64_t max_bytes = 0;  // of all segments together
     int64_t patience_in_ms = 0;
   };
   struct Doors {
-    // Runs work that may take long, on another thread or on this one.
+    // Runs long work, on another thread or on this one.
     std::function<void(UniqueFunction<void()> work)> schedule;
-    // What can't be fetched this way is fetched in another one.
+    // Fetches that fail here are passed on to another channel.
     std::function<void(TensorFetch fetch)> fall_back;
   };
   ~SharedMemoryLink();
@@ -40,14 +40,14 @@ class SharedMemoryLink : public std::enable_shared_from_this<SharedMemoryLink> {
   static StatusOr<std::shared_ptr<SharedMemoryLink>> Connect(const std::string& socket, uint64_t secret,
                                                              const Options& options, Doors doors);
 
-  // Hands the fetch back when the link is closed.
+  // Passes the fetch on if the link is closed.
   std::optional<TensorFetch> Start(TensorFetch fetch) MR_EXCLUDES(mu_);
-  // Receives until the link is closed. Waiting fetches fall back then, or end with an error where the sender
-  // has been silent. The status says why.
+  // Receives until the link is closed. Waiting fetches are passed on then, or end with an error if the sender
+  // was silent. The status says why.
   Status Run() MR_EXCLUDES(mu_);
   // Ends Run and all fetches with the error. Tensors stay.
   void Close(const Status& status) MR_EXCLUDES(mu_);
-  // Whether a tensor has come this way.
+  // Whether a tensor has arrived on this link.
   bool HasDelivered() const MR_EXCLUDES(mu_);
 
  private:
@@ -64,10 +64,10 @@ class SharedMemoryLink : public std::enable_shared_from_this<SharedMemoryLink> {
   Status HandleTensor(const LocalPacket& packet, const FileDescriptor& descriptor) MR_EXCLUDES(mu_);
   void Deliver(const RefPtr<Waiting>& waiting, uint32_t segment, RefPtr<SharedMemory> memory, bool copy);
   RefPtr<Waiting> Take(uint64_t number) MR_EXCLUDES(mu_);
-  // The oldest fetch has waited too long, and nothing has been heard.
+  // The oldest fetch has waited too long without any message.
   Status CheckSilence() MR_EXCLUDES(mu_);
   void Release(uint32_t segment) MR_EXCLUDES(mu_);
-  // Never waits: what finds no room goes later.
+  // Never waits: packets that do not fit are sent later.
   void Send(const LocalPacket& packet) MR_REQUIRES(mu_);
   void Flush() MR_REQUIRES(mu_);
 
@@ -77,7 +77,7 @@ class SharedMemoryLink : public std::enable_shared_from_this<SharedMemoryLink> {
   mutable Mutex mu_;
   bool closed_ MR_GUARDED_BY(mu_) = false;
   bool delivered_ MR_GUARDED_BY(mu_) = false;
-  Status why_ MR_GUARDED_BY(mu_);  // fetches end with that; OK: they fall back
+  Status why_ MR_GUARDED_BY(mu_);  // the error of fetches; OK: they are passed on
   uint64_t next_number_ MR_GUARDED_BY(mu_) = 1;
   std::map<uint64_t, RefPtr<Waiting>> waiting_ MR_GUARDED_BY(mu_);
   std::map<uint32_t, Segment> segments_ MR_GUARDED_BY(mu_);

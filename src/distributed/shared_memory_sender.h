@@ -16,9 +16,9 @@
 
 namespace millrace {
 
-// The end of a SharedMemoryChannel that gives tensors away: copies those that a receiver asks for into memory
-// that both have, which is used again when the receiver has released it. Memory belongs to one connection and
-// goes with it. Thread-safe.
+// The sending end of a SharedMemoryChannel: copies requested tensors into shared memory, which is
+// reused when the receiver has released it. Memory belongs to one connection and is freed with it.
+// Thread-safe.
 class SharedMemorySender {
  public:
   struct Options {
@@ -26,10 +26,10 @@ class SharedMemorySender {
     uid_t user = 0;         // the only one who may connect
     int64_t patience_in_ms = 0;
   };
-  // Its threads are `threads`, which must wait for them before this goes.
+  // Runs on `threads`, whose destructor must run first.
   SharedMemorySender(std::shared_ptr<HeldTensors> held, const Options& options, WaitingThreads& threads);
 
-  // Where receivers connect: the name of a socket and a secret. Listens from the first call on.
+  // The address for receivers: the name of a socket and a secret. Listens from the first call on.
   StatusOr<std::string> Address() MR_EXCLUDES(mu_);
   // Ends all connections. Does not wait.
   void Stop() MR_EXCLUDES(mu_);

@@ -24,15 +24,15 @@ struct SimulatedNetworkOptions {
   int num_tasks = 10;
   double latency_us = 100;          // of a message, one way
   double bytes_per_second = 1.2e9;  // of the master's connection
-  double task_us = 50;              // that a task takes for a call
+  double task_us = 50;              // the time of a task for a call
   // After that time a broadcast that has not reached all tasks ends with DeadlineExceeded.
   int64_t patience_in_ms = 600'000;
 };
 
-// Other tasks that answer the calls of a master and compute nothing, for benchmarks and tests of the master.
-// A broadcast (GetStatus, CreateWorkerSession, RegisterGraph and RunGraph) is answered when it has reached
-// all tasks, so a master that called one after the other would never get an answer. What is fetched from task
-// i is the number i. The time of the network is computed and not waited for. Thread-safe.
+// Tasks that answer the calls of a master and compute nothing, for benchmarks and tests of the master. A
+// broadcast (GetStatus, CreateWorkerSession, RegisterGraph and RunGraph) is answered when it has reached all
+// tasks, so a master that made the calls one after the other would never get an answer. A fetch from task i
+// is the number i. The time of the network is computed and not waited for. Thread-safe.
 class SimulatedNetwork : public Transport {
  public:
   struct Broadcast {

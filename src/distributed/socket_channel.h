@@ -21,9 +21,9 @@
 namespace millrace {
 
 // Moves tensors through TCP connections of its own: from the tensor of the sender into the tensor of the
-// receiver, without buffers between them. A token that comes with the offer of a tensor allows its transfer.
-// Nothing is encrypted: a task that encrypts its messages has no such channel. Without a connection the
-// tensor takes the other way.
+// receiver, without buffers in between. A token in the offer of a tensor authorises its transfer. Nothing is
+// encrypted: a task that encrypts its messages has no such channel. Without a connection the tensor is moved
+// by `other`.
 class SocketChannel : public TensorChannel {
  public:
   static constexpr std::string_view kName = "socket";
@@ -32,8 +32,8 @@ class SocketChannel : public TensorChannel {
     std::string listen = "127.0.0.1";               // the host
     int port = 0;                                   // 0: a free one
     std::chrono::milliseconds patience{5000};       // how long a peer may be silent
-    std::map<std::string, std::string> peers = {};  // "host:port", by task; the port is another one
-    // How long tensors of a peer that could not be reached take the other way.
+    std::map<std::string, std::string> peers = {};  // "host:port", by task; the port itself is not used
+    // How long tensors of a peer that could not be reached are moved by `other`.
     std::chrono::milliseconds retry_after{30'000};
     int most_threads = std::numeric_limits<int>::max();
     std::function<void(FileDescriptor)> take_calls = {};  // see SocketSender
@@ -47,9 +47,9 @@ class SocketChannel : public TensorChannel {
   void Fetch(TensorFetch fetch) override MR_EXCLUDES(mu_);
   void Stop() override MR_EXCLUDES(mu_);
 
-  // Where a peer may connect for calls.
+  // The address for connections of a peer for calls.
   StatusOr<SocketAddress> AddressForCalls() { return sender_.AddressForCalls(); }
-  // Receivers that are connected, and offers that have not been taken.
+  // Connected receivers, and pending offers.
   size_t num_connections() const { return sender_.num_connections(); }
   size_t num_grants() const { return sender_.num_grants(); }
 
@@ -57,15 +57,15 @@ class SocketChannel : public TensorChannel {
   class Transfer;
   using Peer = std::pair<std::string, int>;  // host and port
 
-  // A connection to the peer; whether it was used before. Unavailable when there is none.
+  // A connection to the peer, and whether it was used before. Unavailable if there is none.
   StatusOr<std::shared_ptr<FileDescriptor>> Take(const Peer& peer, bool* used) MR_EXCLUDES(mu_);
-  // For later use.
+  // Keeps it for later use.
   void GiveBack(const Peer& peer, std::shared_ptr<FileDescriptor> fd) MR_EXCLUDES(mu_);
   void FallBack(TensorFetch fetch) MR_EXCLUDES(mu_);
   void Forget(Transfer* transfer) MR_EXCLUDES(mu_);
-  // Runs it here after Stop, and where there is no thread.
+  // Runs it here after Stop, and when no thread can be started.
   void ScheduleOrRun(UniqueFunction<void()> work) MR_EXCLUDES(mu_);
-  // Whether a connection may be tried.
+  // Whether to try a connection.
   bool MayReach(const Peer& peer) MR_REQUIRES(mu_);
 
   TensorChannel& other_;
@@ -76,7 +76,7 @@ class SocketChannel : public TensorChannel {
   bool stopped_ MR_GUARDED_BY(mu_) = false;
   std::map<Peer, std::vector<std::shared_ptr<FileDescriptor>>> idle_ MR_GUARDED_BY(mu_);
   using Clock = std::chrono::steady_clock;
-  std::map<Peer, Clock::time_point> refused_ MR_GUARDED_BY(mu_);  // could not be reached; until when
+  std::map<Peer, Clock::time_point> refused_ MR_GUARDED_BY(mu_);  // not reachable; until when
   std::set<Transfer*> transfers_ MR_GUARDED_BY(mu_);
 };
 

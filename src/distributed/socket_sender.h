@@ -19,11 +19,11 @@
 
 namespace millrace {
 
-// What a receiver asks for on a connection of a SocketChannel, as its bytes travel: numbers of little-endian
-// machines.
+// The request of a receiver on a connection of a SocketChannel, with its bytes on the wire: little-endian
+// numbers.
 struct SocketRequest {
   static constexpr uint64_t kMagic = 0x4d52'534b'0000'0001;  // with the version
-  // The connection is for calls, and is the CallServer's when it is granted; the rest is zero.
+  // Requests a connection for calls, which the CallServer takes over; the other fields are zero.
   static constexpr uint64_t kCallsMagic = 0x4d52'534b'0001'0001;
   uint64_t magic = kMagic;
   std::array<uint64_t, 2> token = {};
@@ -33,7 +33,7 @@ struct SocketRequest {
 };
 static_assert(sizeof(SocketRequest) == 48);
 
-// The answer; the bytes follow, if they are granted.
+// The answer; if granted, the bytes follow.
 struct SocketAnswer {
   static constexpr uint64_t kGranted = 0x4d52'534b'0000'0002;
   static constexpr uint64_t kRefused = 0x4d52'534b'0000'0003;
@@ -42,7 +42,7 @@ struct SocketAnswer {
 };
 static_assert(sizeof(SocketAnswer) == 16);
 
-// Where and with which token the bytes of one tensor are fetched.
+// The address and token for the bytes of one tensor.
 struct SocketAddress {
   int port = 0;
   std::array<uint64_t, 2> token = {};
@@ -51,8 +51,8 @@ struct SocketAddress {
   static StatusOr<SocketAddress> Parse(std::string_view text);
 };
 
-// The end of a SocketChannel that gives tensors away. Each offer has a token of its own, valid for the bytes
-// of one tensor; a connection by itself may ask for nothing. Thread-safe.
+// The sending end of a SocketChannel. Each offer has a token of its own, valid for the bytes of one tensor; a
+// connection without a token gets nothing. Thread-safe.
 class SocketSender {
  public:
   struct Options {
@@ -61,10 +61,10 @@ class SocketSender {
     std::chrono::milliseconds patience{0};
     std::function<void(FileDescriptor)> take_calls = {};  // connections for calls; empty: there are none
   };
-  // Its threads are `threads`, which must wait for them before this goes.
+  // Runs on `threads`, whose destructor must run first.
   SocketSender(std::shared_ptr<HeldTensors> held, const Options& options, WaitingThreads& threads);
 
-  // For one tensor of so many bytes. Listens from the first call on; an error when it can't, then and later.
+  // For one tensor of that size. Listens from the first call on; if that fails, all calls return the error.
   StatusOr<SocketAddress> AddressFor(int64_t num_bytes) MR_EXCLUDES(mu_);
   // For one connection for calls.
   StatusOr<SocketAddress> AddressForCalls() MR_EXCLUDES(mu_);
@@ -76,20 +76,20 @@ class SocketSender {
 
  private:
   using Token = std::array<uint64_t, 2>;
-  // What one token allows.
+  // The grant of one token.
   struct Grant {
     uint64_t ticket = 0;  // of the first request; 0: there was none
     int64_t num_bytes = 0;
-    int64_t left = 0;  // that nobody has asked for
+    int64_t left = 0;  // that were not requested yet
     int64_t sent = 0;
   };
   void Accept();
   void Serve(FileDescriptor& fd);
-  // Whether the connection is for calls, and has gone to those who take them.
+  // Whether the connection is for calls, and was passed on.
   bool HandOver(FileDescriptor& fd, const SocketRequest& request) MR_EXCLUDES(mu_);
   Status Listen() MR_REQUIRES(mu_);
   Status Answer(int fd, const SocketRequest& request);
-  // The tensor, when the request has a token for it.
+  // The tensor, if the request has a token for it.
   StatusOr<Tensor> Admit(const SocketRequest& request) MR_EXCLUDES(mu_);
   void Sent(const SocketRequest& request) MR_EXCLUDES(mu_);
 

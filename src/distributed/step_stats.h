@@ -11,9 +11,9 @@ class StepStats;
 
 namespace millrace {
 
-// Appends what another task measured to metadata->devices. Its times, of its wall clock, which shows
-// `clock_offset_us` more than that of this task, become times since metadata->step_start_unix_us.
-// InvalidArgument for what no task of a step can have measured.
+// Appends measurements of another task to metadata->devices. Times of its wall clock, which is
+// `clock_offset_us` ahead of that of this task, become times since metadata->step_start_unix_us.
+// InvalidArgument for impossible measurements.
 Status AppendStepStats(const tensorflow::StepStats& stats, int64_t clock_offset_us, RunMetadata* metadata);
 
 }  // namespace millrace

@@ -24,16 +24,16 @@ namespace millrace {
 
 class SocketChannel;
 
-// A task of a cluster in this process, whatever carries its messages: its devices, the worker and the master
-// on them. Lives as long as its server or a session of this process that it is the master of. Thread-safe.
+// A task of a cluster in this process, independent of the protocol: its devices, with a worker and a master.
+// Lives as long as its server or a session of this process whose master it is. Thread-safe.
 class Task : public std::enable_shared_from_this<Task> {
  public:
-  // What lies below the transport, for those who move tensors beside it.
+  // Properties of the network, for channels that move tensors outside of messages.
   struct Network {
-    std::map<std::string, std::string> addresses = {};  // "host:port", by task; empty: there are none
+    std::map<std::string, std::string> addresses = {};  // "host:port", by task; empty: none
     std::string listen = {};                            // the host of this task
     bool encrypted = false;
-    ConnectToTasks connect = {};  // to tasks of other clusters; empty: there is no way
+    ConnectToTasks connect = {};  // to tasks of other clusters; empty: not supported
   };
   static StatusOr<std::shared_ptr<Task>> Make(const ServerOptions& options,
                                               std::shared_ptr<Transport> transport, const Network& network);
@@ -46,11 +46,11 @@ class Task : public std::enable_shared_from_this<Task> {
   // Answers a call of any service, on this thread or another. `cancellation` lives until the reply.
   void Handle(Method method, MessageBytes request, int64_t timeout_in_ms, CancellationManager& cancellation,
               Reply reply);
-  // A session of this process, without messages to the master. It keeps the task.
+  // A session of this process, without messages to the master. It holds a reference to the task.
   StatusOr<std::unique_ptr<Session>> NewSession(const SessionOptions& options);
-  // Stops what runs and refuses what comes. Bounded; does not wait for kernels that compute.
+  // Stops steps in progress and refuses new ones. Bounded; does not wait for running kernels.
   void Stop();
-  // Ends the connections for calls, which wait for the answers as Listener::Stop does.
+  // Ends the connections for calls, after waiting for the answers as Listener::Stop does.
   void StopCalls(int64_t grace_in_ms);
 
   // Steps of sessions and of graphs, in progress.
@@ -72,11 +72,11 @@ class Task : public std::enable_shared_from_this<Task> {
   Traffic traffic_;
   std::unique_ptr<CallServer> calls_;
   std::unique_ptr<TensorChannels> channels_;
-  SocketChannel* sockets_ = nullptr;  // among them; null: there are none
+  SocketChannel* sockets_ = nullptr;  // among them; null: none
   std::shared_ptr<Transport> network_;
-  std::unique_ptr<MeteredTransport> transport_;  // what all parts of the task use
+  std::unique_ptr<MeteredTransport> transport_;  // used by all parts of the task
   std::shared_ptr<ThreadPool> pool_;
-  // Ends connections of sessions, off the threads of their replies.
+  // Ends connections of sessions, but not on the threads of their replies.
   WaitingThreads ends_;
   std::shared_ptr<LocalDevices> devices_;
   std::shared_ptr<TaskSteps> steps_;
@@ -84,7 +84,7 @@ class Task : public std::enable_shared_from_this<Task> {
   std::unique_ptr<Master> master_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::unique_ptr<MasterWatch> watch_;
-  WaitingThreads threads_;  // goes first: what runs on it uses the rest
+  WaitingThreads threads_;  // destroyed first: its work uses the rest
 };
 
 // The tasks of this process, by the targets of their sessions. Thread-safe.

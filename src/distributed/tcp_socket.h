@@ -12,24 +12,24 @@
 
 namespace millrace {
 
-// Connections over TCP on which a thread waits. ShutDownSocket wakes the thread. Errors are Unavailable.
+// TCP connections with blocking calls. ShutDownSocket wakes the thread. Errors are Unavailable.
 
-// At a free port, or at `port`. `host` is an address or a name of this machine; brackets of IPv6 may be
-// there.
+// At a free port, or at `port`. `host` is an address or a name of this machine; IPv6 addresses may be in
+// brackets.
 StatusOr<FileDescriptor> ListenOnTcp(const std::string& host, int port);
 // The port of a socket that listens.
 int PortOf(const FileDescriptor& listening);
-// Gives up after so long.
+// Fails after that time.
 StatusOr<FileDescriptor> ConnectWithTcp(const std::string& host, int port,
                                         std::chrono::milliseconds patience);
-// Waits for the next connection, and until the process has a file descriptor for it.
+// Waits for the next connection, and until the process has a free file descriptor.
 StatusOr<FileDescriptor> AcceptOnTcp(int listening);
 
-// Whether the other side has closed a connection on which nothing is to come.
+// Whether the other side has closed a connection on which no data is expected.
 bool HasEnded(int fd);
 
-// The parts of a transfer, which has to make progress within `patience`; DeadlineExceeded where it has not.
-// The time in which this process was stopped itself does not count. `size` is what has been read before the
+// Parts of a transfer, which has to make progress within `patience`; else DeadlineExceeded. Time in
+// which this process was stopped does not count. `size` is the number of bytes read before the
 // error.
 struct TransferResult {
   Status status;

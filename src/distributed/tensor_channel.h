@@ -14,10 +14,10 @@
 
 namespace millrace {
 
-// The elements of a tensor that its sender keeps for a receiver.
+// The elements of a tensor that its sender holds for a receiver.
 struct TensorFetch {
   std::string task;                     // "/job:…/replica:…/task:…", the sender
-  std::string address;                  // what AddressFor has given there
+  std::string address;                  // the result of AddressFor there
   uint64_t ticket = 0;                  // its number among the sender's HeldTensors
   DataType dtype = DataType::kInvalid;  // of a fixed size
   TensorShape shape;
@@ -28,22 +28,22 @@ struct TensorFetch {
   UniqueFunction<void(StatusOr<Tensor> tensor)> done;
 };
 
-// A way to move the elements of large tensors from one task to another, beside the messages that speak of
-// them: memory that both have, a connection of its own, or another network. Both ends have one object of the
-// class. Thread-safe.
+// A way to move the elements of large tensors between tasks outside of the messages that announce them:
+// shared memory, a connection of its own, or another network. Both ends have one object of the class.
+// Thread-safe.
 class TensorChannel {
  public:
   virtual ~TensorChannel() = default;
   // The same at both ends: "shared_memory".
   virtual std::string_view name() const = 0;
-  // What a receiver tells the sender with each request, for AddressFor; may be empty.
+  // Sent by the receiver with each request, for AddressFor; may be empty.
   virtual std::string Introduction() const { return ""; }
-  // At the sender: where this receiver fetches a tensor of so many bytes; nothing if it can't, or should not.
+  // At the sender: the address at which this receiver fetches such a tensor; none if it can't, or should not.
   virtual std::optional<std::string> AddressFor(std::string_view introduction, int64_t num_bytes) = 0;
   // At the receiver. Unavailable, naming the task, when the sender is gone or silent, Aborted when it has
   // dropped the tensor with its step.
   virtual void Fetch(TensorFetch fetch) = 0;
-  // Ends all fetches, and those to come, with Cancelled. Waits until nothing of them runs any more.
+  // Ends present and future fetches with Cancelled. Waits until none of them runs any more.
   virtual void Stop() {}
 };
 

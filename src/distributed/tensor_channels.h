@@ -20,12 +20,12 @@ class RecvTensorRequest;
 
 namespace millrace {
 
-// The ways a task has to move large tensors, and how it agrees on one with another task: a receiver lists its
-// own in transport_options, which other servers ignore; a sender that has one of them answers with an offer
+// The channels of a task for large tensors, and the choice of one with another task: a receiver lists its own
+// in transport_options, which other servers ignore; a sender that has one of them answers with an offer
 // instead of the elements. Thread-safe.
 class TensorChannels {
  public:
-  // The best one comes first. `traffic`, which outlives this, counts what does not travel in messages.
+  // In order of preference. `traffic`, which outlives this, counts tensors that do not travel in messages.
   TensorChannels(std::shared_ptr<HeldTensors> held, std::vector<std::unique_ptr<TensorChannel>> channels,
                  Traffic* traffic = nullptr);
 
@@ -34,11 +34,11 @@ class TensorChannels {
   void Introduce(tensorflow::RecvTensorRequest* request) const;
   // The transport_options of a request, if they are of this kind; otherwise empty.
   static std::string IntroductionsOf(tensorflow::RecvTensorRequest* request);
-  // A response with an offer, when a channel takes the tensor; otherwise nothing. `introductions`:
-  // IntroductionsOf the request.
+  // A response with an offer, if a channel takes the tensor; otherwise none. `introductions`: IntroductionsOf
+  // the request.
   StatusOr<std::optional<MessageBytes>> Offer(std::string_view introductions, TaskSteps& steps,
                                               int64_t step_id, const Tensor& tensor, int64_t send_start_us);
-  // Fetches what a response of `task` has offered. Internal for a channel that this side does not have.
+  // Fetches the tensor that `task` has offered. Internal for a channel that this side does not have.
   void Fetch(std::string_view task, const OfferedTensor& offer, CancellationManager* cancellation,
              Rendezvous::RecvDone done);
   // See TensorChannel::Stop.

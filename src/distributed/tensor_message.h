@@ -22,21 +22,21 @@ struct OfferedTensor {
   int64_t num_bytes = 0;  // those of the dtype and shape
 };
 
-// What a RecvTensorResponse brings.
+// The contents of a RecvTensorResponse.
 struct ReceivedTensor {
   Tensor tensor;
   bool is_dead = false;
   std::optional<OfferedTensor> offer = {};  // instead of the tensor
 };
 
-// Whether the elements travel as they lie in memory.
+// Whether the elements are sent as in memory.
 bool IsSentAsBytes(const Tensor& tensor);
 
-// A RecvTensorResponse. Elements of plain types are not copied: the bytes keep the tensor. ResourceExhausted
-// for a tensor that no message can hold.
+// A RecvTensorResponse. Elements of fixed-size types are not copied: the bytes hold a reference to the
+// tensor. ResourceExhausted for a tensor that does not fit in a message.
 StatusOr<MessageBytes> TensorToResponse(const Tensor& tensor, bool is_dead, int64_t send_start_us);
 MessageBytes OfferToResponse(const OfferedTensor& offer, int64_t send_start_us);
-// Back. Elements of plain types are copied once, to where the tensor has them. Any bytes get an answer.
+// Decodes. Elements of fixed-size types are copied once, into the tensor. Any bytes are handled.
 StatusOr<ReceivedTensor> TensorFromResponse(const MessageBytes& bytes);
 
 }  // namespace millrace

@@ -10,14 +10,14 @@
 
 namespace millrace {
 
-// What a task has sent to others and received from them: messages of all calls, of clients too, and tensors
-// that travel beside messages. Also the clean-up calls to other tasks that have failed. Thread-safe; relaxed,
-// since nothing else depends on the numbers.
+// Counts data that a task has sent to others and received from them: messages of all calls, of clients too,
+// and tensors outside of messages. Also failed clean-up calls to other tasks. Thread-safe; relaxed, since
+// nothing else depends on the numbers.
 class Traffic {
  public:
   void AddSent(int64_t bytes) { sent_.fetch_add(bytes, std::memory_order_relaxed); }
   void AddReceived(int64_t bytes) { received_.fetch_add(bytes, std::memory_order_relaxed); }
-  // Counts the failure, and logs one in a while.
+  // Counts the failure, and logs some of them.
   void AddFailedCleanup(Method method, const std::string& task, const Status& status);
   int64_t sent() const { return sent_.load(std::memory_order_relaxed); }
   int64_t received() const { return received_.load(std::memory_order_relaxed); }
@@ -30,7 +30,7 @@ class Traffic {
   std::atomic<int64_t> logged_at_s_{0};
 };
 
-// Passes the calls of a task on and counts the bytes of their messages, and clean-up calls (DeregisterGraph,
+// Forwards the calls of a task and counts the bytes of their messages, and clean-up calls (DeregisterGraph,
 // CleanupGraph, DeleteWorkerSession) that fail. Thread-safe.
 class MeteredTransport : public Transport {
  public:

@@ -21,8 +21,8 @@ class TraceOpts;
 
 namespace millrace {
 
-// What a task has done for which steps, as far as that was asked for: the tensors that it has sent (Logging),
-// and the nodes that it has run (Tracing). Keeps the last transfers and steps only. Thread-safe.
+// A record of a task by step, as far as requested: the tensors that it has sent (Logging), and the nodes that
+// it has run (Tracing). Keeps only the last transfers and steps. Thread-safe.
 class TransferLog {
  public:
   struct Transfer {
@@ -34,13 +34,13 @@ class TransferLog {
   };
   bool enabled() const MR_EXCLUDES(mu_);
   void Add(Transfer transfer) MR_EXCLUDES(mu_);
-  // Whether steps are to be traced now, although their masters have not asked.
+  // Whether steps are traced now without a request of their masters.
   bool traces() const { return until_us_.load(std::memory_order_relaxed) > NowUs(); }
   void AddStep(int64_t step_id, tensorflow::StepStats stats) MR_EXCLUDES(mu_);
-  // What the Tracing method does: for as long as the options say all steps are traced, and Logging gives what
-  // was measured. Unimplemented, naming them, for options of devices and profilers that are not there.
+  // The Tracing method: for the duration in the options all steps are traced, and Logging returns the
+  // results. Unimplemented, naming them, for options of devices and profilers that are not supported.
   Status Trace(const tensorflow::TraceOpts& options) MR_EXCLUDES(mu_);
-  // What the Logging method does.
+  // The Logging method.
   void Handle(const tensorflow::LoggingRequest& request, tensorflow::LoggingResponse* response)
       MR_EXCLUDES(mu_);
 

@@ -13,8 +13,8 @@
 
 namespace millrace {
 
-// What a task answers: TensorFlow's WorkerService, which tasks call of one another, its MasterService, which
-// clients call, and what Millrace has beside them.
+// The methods of a task: TensorFlow's WorkerService, which tasks call of each other, its MasterService, which
+// clients call, and methods of Millrace.
 enum class Method {
   kGetStatus,
   kCreateWorkerSession,
@@ -43,8 +43,8 @@ enum class Method {
   kReleaseCallable,
   kDescribe,    // the state of the task as JSON
   kRecvChunk,   // a part of a tensor, see MessageChannel
-  kOpenCalls,   // where further calls may be made, see CallTransport
-  kCancelCall,  // a call in progress; transports have it among themselves
+  kOpenCalls,   // requests a port for further calls, see CallTransport
+  kCancelCall,  // a call in progress; used within transports
 };
 inline constexpr int kNumMethods = static_cast<int>(Method::kCancelCall) + 1;
 
@@ -52,7 +52,7 @@ enum class ServiceKind { kWorker, kMaster, kTask };
 ServiceKind ServiceOf(Method method);
 // "RunGraph".
 std::string_view MethodName(Method method);
-// The reply to a call that needs a thread of its own where the system starts none.
+// The reply to a call that needs a thread of its own when the system cannot start one.
 Status NoThreadFor(Method method);
 // "/tensorflow.WorkerService/RunGraph".
 std::string MethodPath(Method method);
@@ -74,8 +74,8 @@ struct RemoteCall {
   MessageBytes request = {};  // the request message of the method
   // Of the whole call; 0: none.
   int64_t timeout_in_ms = 0;
-  // How long the task may be out of reach, or silent, before the call is given up; 0: what the transport
-  // says, and a task that refuses connections is not waited for.
+  // How long the task may be unreachable or silent before the call is ended; 0: the default of the transport,
+  // and a task that refuses connections is not waited for.
   int64_t patience_in_ms = 0;
   // When not null, cancelling it asks the other task to stop. It must live until the reply.
   CancellationManager* cancellation = nullptr;
@@ -86,8 +86,8 @@ class Transport {
  public:
   virtual ~Transport() = default;
   // Calls `reply` once, on a thread of the transport or on this one, with no lock held. Unavailable, naming
-  // the task, when it can't be reached. The reply to a call that was cancelled may be an error or not. It
-  // comes when the other task has stopped, unless that takes longer than the transport waits.
+  // the task, when it can't be reached. The reply to a cancelled call may be an error or not. It comes when
+  // the other task has stopped, or after a time limit of the transport.
   virtual void Start(RemoteCall call, Reply reply) = 0;
 };
 

@@ -36,7 +36,7 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// What two processes of one machine tell each other about shared memory. Numbers are of this machine.
+// Packets about shared memory between two processes of one machine. Numbers are in native byte order.
 struct LocalPacket {
   enum class Kind : uint32_t {
     kHello,    // number: the version of these packets, ticket: the secret of the address
@@ -57,24 +57,24 @@ struct LocalPacket {
 
 inline constexpr uint64_t kLocalPacketVersion = 0x4d520001;
 
-// Sockets with names that only processes of the same machine (and network namespace) reach. The names are no
-// files. Errors are Unavailable.
+// Sockets with names that only processes of the same machine (and network namespace) can reach. The names are
+// not files. Errors are Unavailable.
 StatusOr<FileDescriptor> ListenOnUnixSocket(const std::string& name);
 // Does not wait for the other side.
 StatusOr<FileDescriptor> ConnectToUnixSocket(const std::string& name);
-// Waits for the next connection. An error when ShutDownSocket was called for the socket.
+// Waits for the next connection. An error after ShutDownSocket was called for the socket.
 StatusOr<FileDescriptor> AcceptOnUnixSocket(int listening);
-// Wakes those who wait for the socket.
+// Wakes threads that wait for the socket.
 void ShutDownSocket(int fd);
-// Whether the process at the other end of a connection runs as the user; the kernel says so.
+// Whether the process at the other end of a connection runs as the user, according to the kernel.
 bool IsPeerOfUser(int fd, uid_t user);
-// How long ReceivePacket and SendPacket wait.
+// The timeout of ReceivePacket and SendPacket.
 void SetSocketTimeout(int fd, std::chrono::milliseconds timeout);
 
-// With a descriptor, unless it is -1. Returns false when there is no room for the packet now (`wait`: for as
-// long as the timeout).
+// With a descriptor, unless it is -1. Returns false when there is no room for the packet now (`wait`: until
+// the timeout).
 StatusOr<bool> SendPacket(int fd, const LocalPacket& packet, int descriptor, bool wait);
-// Nothing when the timeout has passed. The end of the connection is an error.
+// Empty when the timeout has passed. The end of the connection is an error.
 struct ReceivedPacket {
   LocalPacket packet;
   FileDescriptor descriptor;

@@ -34,30 +34,30 @@ class TensorChannels;
 class TransferLog;
 struct SessionCluster;
 
-// What other tasks may ask of a task of this process: TensorFlow's WorkerService, whatever carries the
-// messages. Any bytes are answered, with an error when they make no sense. Thread-safe.
+// TensorFlow's WorkerService for a task of this process, independent of the transport. Any bytes get an
+// answer, which is an error when they are malformed. Thread-safe.
 class WorkerService {
  public:
-  // What the sessions of a task share. Nodes run on `pool`, which has a thread of its own at least. All that
-  // is borrowed outlives the service.
+  // Shared by the sessions of a task. Nodes run on `pool`, which has at least one thread of its own. All
+  // referenced objects outlive the service.
   struct Environment {
     std::shared_ptr<LocalDevices> devices;
     std::shared_ptr<TaskSteps> steps;
     ThreadPool* pool = nullptr;
     Transport* transport = nullptr;      // to the peers; null: there are none
     ClusterSpec cluster = {};            // of the peers
-    ConnectToTasks connect = {};         // for sessions of other clusters; empty: there are none
+    ConnectToTasks connect = {};         // for sessions of other clusters; empty: refused
     TensorChannels* channels = nullptr;  // for large tensors; null: there are none
     CompileOptions compiler = {};
     DeniedOps denied = {};
   };
   explicit WorkerService(Environment environment);
-  // A task with one worker, for whatever session.
+  // A task with one worker for all sessions.
   WorkerService(LocalWorker& worker, ThreadPool& pool);
   ~WorkerService();
 
-  // Answers one call. RegisterGraph may wait for other tasks, and what frees a session may take long; the
-  // rest is quick. `cancellation` belongs to the call and lives until the reply.
+  // Answers one call. RegisterGraph may wait for other tasks, and freeing a session may take long; other
+  // calls are quick. `cancellation` belongs to the call and lives until the reply.
   void Handle(Method method, const MessageBytes& request, int64_t timeout_in_ms,
               CancellationManager& cancellation, Reply reply);
   // Whether a call may take long on the calling thread.
@@ -81,7 +81,7 @@ class WorkerService {
 
   TaskCollectives& collectives() { return env_.steps->collectives(); }
 
-  // What the service has, for those who watch it.
+  // The state of the service, for observers.
   struct State {
     size_t sessions = 0;
     size_t graphs = 0;
@@ -94,7 +94,7 @@ class WorkerService {
     std::vector<Run> runs;  // of graphs, in progress
   };
   State GetState() const MR_EXCLUDES(mu_);
-  // Graphs that are registered.
+  // Number of registered graphs.
   size_t num_graphs() const { return GetState().graphs; }
 
  private:
@@ -111,7 +111,7 @@ class WorkerService {
                 Reply reply);
   void RunPart(std::shared_ptr<GraphRun> run, CancellationManager& cancellation, Reply reply);
   void StartRun(std::shared_ptr<GraphRun> run);
-  StepArgs ArgsOf(GraphRun& run) const;  // but for the cancellation
+  StepArgs ArgsOf(GraphRun& run) const;  // except for the cancellation
   void CleanUpStep(int64_t step_id);
   void FinishRun(GraphRun& run, const Status& status);
   void AddMeasurements(GraphRun& run, tensorflow::RunGraphResponse* response);
@@ -126,11 +126,11 @@ class WorkerService {
   void Tracing(const MessageBytes& bytes, Reply reply);
   Status CheckIncarnation(const Rendezvous::Key::Parts& key) const;
   Status NoSession(const std::string& handle) const;
-  // The session of a request; `created`: it has been made by CreateWorkerSession, and is not made up.
+  // The session of a request; `created`: whether CreateWorkerSession has created it.
   StatusOr<SessionPtr> FindSession(const std::string& handle, bool created, bool may_make) MR_EXCLUDES(mu_);
   StatusOr<SessionPtr> MakeSession(const std::string& handle,
                                    const tensorflow::CreateWorkerSessionRequest* request);
-  // Of a session on another cluster than that of the task; null: it is the same one.
+  // For a session on another cluster than that of the task; null: on the same one.
   StatusOr<std::unique_ptr<SessionCluster>> ClusterOf(const tensorflow::CreateWorkerSessionRequest& request);
 
   const Environment env_;
@@ -142,11 +142,11 @@ class WorkerService {
   uint64_t next_handle_ MR_GUARDED_BY(mu_) = 1;
   struct Entry {
     SessionPtr session;
-    bool made_up = false;  // for a master that makes no sessions; it goes with its last graph
+    bool made_up = false;  // for a master that creates no sessions; dropped with its last graph
     MasterOf master = {};
   };
   std::map<std::string, Entry> sessions_ MR_GUARDED_BY(mu_);
-  SessionPtr only_;  // of a task with one worker; null: sessions are told apart
+  SessionPtr only_;  // of a task with one worker; null: one for each session
   std::map<GraphRun*, std::shared_ptr<GraphRun>> runs_ MR_GUARDED_BY(mu_);
   std::unordered_map<int64_t, std::string> session_of_step_ MR_GUARDED_BY(mu_);  // until it is cleaned up
 };

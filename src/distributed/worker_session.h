@@ -17,14 +17,14 @@
 
 namespace millrace {
 
-// What a task has for one session of a master: a worker, whose kernels of stateful ops are the session's own,
-// and the graphs that are registered in it. Everything that runs keeps it. Thread-safe.
+// The state of a task for one session of a master: a worker, which owns the kernels of the session's stateful
+// ops, and the registered graphs. Runs hold references to it. Thread-safe.
 class WorkerSession {
  public:
-  // A worker that it does not own and that outlives the session; it compiles functions by itself.
+  // Uses a worker that outlives the session; that worker compiles functions itself.
   explicit WorkerSession(LocalWorker& worker) : worker_(worker) {}
-  // A worker of its own. Functions that it calls may use the devices of `peers`.
-  // `cluster`: its own, where that is not the task's.
+  // Creates a worker. Functions that it calls may use the devices of `peers`. `cluster`: its own, if
+  // different from that of the task.
   WorkerSession(std::unique_ptr<LocalWorker> worker, std::vector<std::unique_ptr<RemoteWorker>> peers,
                 const CompileOptions& compiler, std::unique_ptr<SessionCluster> cluster = nullptr);
   ~WorkerSession();

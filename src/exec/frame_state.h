@@ -71,14 +71,14 @@ class FrameState {
   FrameIteration* NewIteration(FrameInstance* frame, bool preset = false);
   // The oldest iteration of `frame` is over.
   void FreeOldest(FrameInstance* frame);
-  // True once for each Exit: in a loop that is badly made it could be alive in several iterations.
+  // True once for each Exit: in an invalid loop it could be alive in several iterations.
   bool FirstExit(FrameInstance* frame, uint32_t node);
-  // What a step left when it failed, or when a loop that is badly made never ended.
+  // Drops what remains of a step that failed, or of an invalid loop that never ended.
   void Drop();
   // No loop is left and no value waits.
   bool clean() const { return live_frames_ == 0; }
 
-  std::vector<TensorValue> outputs;  // scratch, for a walker that is alone
+  std::vector<TensorValue> outputs;  // scratch, for a walker without helpers
 
  private:
   void SetId(FrameInstance* frame);
@@ -86,8 +86,8 @@ class FrameState {
 
   const Plan& plan_;
   FrameInstance top_;
-  int64_t live_frames_ = 0;  // without the top
-  // All there are, and per layout those that are not in use.
+  int64_t live_frames_ = 0;  // without the top frame
+  // All instances, and by layout those that are not in use.
   std::deque<FrameInstance> frames_;
   std::deque<FrameIteration> iterations_;
   std::vector<FrameInstance*> free_frames_;
