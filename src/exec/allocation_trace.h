@@ -15,11 +15,11 @@
 
 namespace millrace {
 
-// A small number for the calling thread, given out at the first call.
+// A small number for the calling thread, assigned at the first call.
 uint32_t ThreadNumber();
 
 // Replaces a device's allocator in a traced step and records each allocation with its time and thread.
-// Buffers remember it, and some outlive the step (fetches, variables): it lives until its owner and all that
+// Buffers refer to it, and some outlive the step (fetches, variables): it lives until its owner and all that
 // it allocated are freed, and records nothing after Take. Thread-safe.
 class AllocationTrace : public Allocator {
  public:
@@ -32,11 +32,11 @@ class AllocationTrace : public Allocator {
     uint32_t thread = 0;
     const std::string* owner = nullptr;  // the node, when known; lives as long as the trace
   };
-  // Later allocations of a step are not noted.
+  // Later allocations of a step are not recorded.
   static constexpr size_t kMostNotes = size_t{1} << 20;
 
-  // With a `base` that reports shortages, one that does so too. With a name in `device`, one that reports
-  // what the nodes of the step hold there.
+  // With a `base` that reports shortages, creates one that does so too. With a name in `device`, creates one
+  // that reports the memory of the step's nodes there.
   static AllocationTrace* Make(Allocator& base, Clock::time_point start, std::string device = {});
   AllocationTrace(const AllocationTrace&) = delete;
   AllocationTrace& operator=(const AllocationTrace&) = delete;
@@ -46,9 +46,9 @@ class AllocationTrace : public Allocator {
   void Deallocate(void* p, size_t bytes) override MR_EXCLUDES(mu_);
   AllocatorStats Stats() const override { return base_.Stats(); }
 
-  // What was noted, in the order of allocation.
+  // The recorded allocations, in order.
   std::vector<Note> Take() MR_EXCLUDES(mu_);
-  // The owner lets go; call once.
+  // Drops the owner's reference; call once.
   void Release() {
     if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
@@ -69,8 +69,8 @@ class AllocationTrace : public Allocator {
   mutable Mutex mu_;
   bool open_ MR_GUARDED_BY(mu_) = true;
   std::vector<Note> notes_ MR_GUARDED_BY(mu_);
-  std::unordered_map<void*, size_t> live_ MR_GUARDED_BY(mu_);  // blocks to their notes
-  std::unordered_set<std::string> owners_ MR_GUARDED_BY(mu_);  // what notes point to
+  std::unordered_map<void*, size_t> live_ MR_GUARDED_BY(mu_);  // blocks to their records
+  std::unordered_set<std::string> owners_ MR_GUARDED_BY(mu_);  // the records point to these
 };
 
 }  // namespace millrace

@@ -11,13 +11,13 @@ namespace millrace {
 
 class ReadyQueue;
 
-// Looks at the steps in which calls are put off behind one that may block. One thread of the process does it
+// Checks the steps with calls that are deferred behind one that may block. One thread of the process does so
 // as long as there are such steps, and a little longer. Thread-safe.
 class BlockingWatch {
  public:
   static BlockingWatch& Global();
-  // Calls queue->Look() every half a millisecond until that says that there is nothing to see. The caller
-  // holds no lock of the queue.
+  // Calls queue->Look() every half a millisecond until it returns false. The caller holds no lock of the
+  // queue.
   void Add(RefPtr<ReadyQueue> queue) MR_EXCLUDES(mu_);
 
  private:

@@ -11,8 +11,8 @@
 
 namespace millrace {
 
-// What the walkers that share their nodes through a queue have in common: nodes that take long go to other
-// threads, and asynchronous kernels run while no thread is with them.
+// Common base of the walkers that share their nodes through a queue: long nodes go to other threads, and
+// asynchronous kernels run without a thread of the step.
 class CountingWalker : public Walker {
  protected:
   CountingWalker(const Plan& plan, const StepServices& services, ReadyQueue& queue, StepAbort& abort,
@@ -22,12 +22,12 @@ class CountingWalker : public Walker {
   using Runner = NodeRunner<>;
   // Whether a node is worth offering to another thread.
   bool Expensive(uint32_t index) const;
-  // Calls that the step's own thread has put off need not wait until such a node, or many others, have run.
+  // Whether deferred calls of the step's own thread may wait until such a node, or many others, have run.
   void BeforeLongWork();
-  // Starts the asynchronous kernel of a node that waits. `inputs` keep their place.
+  // Starts the asynchronous kernel of a waiting node. `inputs` are not moved.
   void StartAsync(const ReadyItem& item, TensorValue* inputs);
-  // An asynchronous kernel has ended: hands its outputs on, and puts what becomes ready on the queue. An
-  // error names the node.
+  // An asynchronous kernel has ended: passes its outputs on, and queues nodes that become ready. An error
+  // names the node.
   virtual Status FollowAsync(const ReadyItem& item, TensorValue* outputs) = 0;
 
   const Plan& plan_;
@@ -38,7 +38,7 @@ class CountingWalker : public Walker {
 
  private:
   struct AsyncRun;
-  // That of the thread which runs the step, or the step around this call; null: there is none.
+  // The queue of the thread that runs the step, or the step around this call; null: there is none.
   ReadyQueue* QueueOfOwnThread() const;
   void FinishAsync(AsyncRun* finished, const Status& status);
 };

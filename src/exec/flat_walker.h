@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-// Walks one partition without loops: counts down what each node waits for, runs cheap successors at once on
-// the thread that made them ready and leaves expensive ones to the queue. One object per partition and step;
-// the threads of the queue call RunFrom at the same time.
+// Walks one partition without loops: counts down the missing inputs of each node, runs cheap successors at
+// once on the thread that made them ready and queues expensive ones. One object per partition and step; the
+// threads of the queue call RunFrom concurrently.
 class FlatWalker final : public CountingWalker {
  public:
   FlatWalker(const Plan& plan, StepState& state, const StepServices& services, ReadyQueue& queue,
@@ -24,10 +24,10 @@ class FlatWalker final : public CountingWalker {
 
  private:
   using NodeList = std::vector<uint32_t>;
-  // Returns false when the node hasn't finished (asynchronous, or failed): nothing follows from it here.
+  // Returns false when the node hasn't finished (asynchronous, or failed): its successors are not run here.
   bool RunNode(Runner& runner, uint32_t index, TensorValue* outputs);
   Status FollowAsync(const ReadyItem& item, TensorValue* outputs) override;
-  // Appends the nodes that the end of `index` made ready.
+  // Appends the nodes that became ready by the end of `index`.
   void Propagate(uint32_t index, NodeList* ready);
 
   StepState& state_;

@@ -16,8 +16,8 @@ namespace millrace {
 
 struct FrameInstance;
 
-// One round of a loop, or the only one of the top frame: the values on their way to the nodes of the frame,
-// and what each node still waits for. Nodes and slots are counted from the first of the frame.
+// One iteration of a loop, or the only one of the top frame: the values for the nodes of the frame, and the
+// missing inputs of each node. Nodes and slots are counted from the first of the frame.
 struct FrameIteration {
   FrameInstance* frame = nullptr;
   int64_t index = 0;
@@ -32,13 +32,13 @@ struct FrameIteration {
 struct FrameInstance {
   uint32_t layout = 0;  // in Plan::frames()
   FrameIteration* parent = nullptr;
-  // The same in all partitions of the step that transfer something, on all tasks; 0 for the top.
+  // Equal in all partitions of the step with transfers, on all tasks; 0 for the top.
   uint64_t id = 0;
-  std::string name;  // in plans with transfers: what `id` is the hash of; "" for the top
+  std::string name;  // in plans with transfers: the text whose hash is `id`; "" for the top
   uint32_t pending_enters = 0;
   int64_t newest = 0;                      // number of the newest iteration
-  std::deque<FrameIteration*> iterations;  // those not over: the newest is the last
-  // By place in FrameLayout::invariants: what constant Enters have brought. Iterations borrow it.
+  std::deque<FrameIteration*> iterations;  // unfinished ones; the newest is the last
+  // By place in FrameLayout::invariants: the values of constant Enters. Iterations borrow them.
   std::vector<TensorValue> invariants;
   std::vector<uint32_t> invariants_come;                   // their places
   bool invariants_alive = true;                            // of those that have come
@@ -47,7 +47,7 @@ struct FrameInstance {
   std::vector<bool> exited;  // by node of the frame: the Exit has been taken to the frame above
 };
 
-// Makes `to` read as `from` without holding it. REQUIRES: `from` outlives what is done with `to`.
+// Makes `to` refer to the tensor of `from` without holding it. REQUIRES: `from` outlives the use of `to`.
 inline void Borrow(const TensorValue& from, TensorValue* to) {
   if (from.kind == TensorValue::Kind::kValue) {
     to->borrowed = &from.value;
@@ -57,19 +57,19 @@ inline void Borrow(const TensorValue& from, TensorValue* to) {
   }
 }
 
-// The frames of one step of one plan, with a store of used ones. Not thread-safe.
+// The frames of one step of one plan, with a list of free ones. Not thread-safe.
 class FrameState {
  public:
   explicit FrameState(const Plan& plan);
 
-  // The only iteration of the top frame, its nodes waiting for all of their inputs.
+  // The only iteration of the top frame, with nodes that wait for all of their inputs.
   FrameIteration* StartTop();
   FrameInstance* NewFrame(uint32_t layout, FrameIteration* parent);
   void FreeFrame(FrameInstance* frame);
-  // Appends an iteration to `frame`. With `preset` it has the invariants of the frame already.
-  // REQUIRES for `preset`: FrameLayout::can_preset, and all invariants have come and are alive.
+  // Appends an iteration to `frame`. With `preset` it already has the invariants of the frame. REQUIRES for
+  // `preset`: FrameLayout::can_preset, and all invariants have arrived and are alive.
   FrameIteration* NewIteration(FrameInstance* frame, bool preset = false);
-  // The oldest iteration of `frame` is over.
+  // Ends the oldest iteration of `frame`.
   void FreeOldest(FrameInstance* frame);
   // True once for each Exit: in an invalid loop it could be alive in several iterations.
   bool FirstExit(FrameInstance* frame, uint32_t node);

@@ -12,14 +12,14 @@
 
 namespace millrace {
 
-// Walks one partition with switches or loops. Values are alive or dead: a dead one is an edge that carries no
-// value because a Switch went the other way. A node with a dead input doesn't run, and its outputs are dead.
+// Walks one partition with switches or loops. Values are alive or dead: an edge has a dead value because a
+// Switch took the other branch. A node with a dead input doesn't run, and its outputs are dead.
 //
-// A loop runs in a frame. Enter brings a value into its first iteration, NextIteration into the one after,
-// Exit to the frame above. Several iterations run at once, up to `parallel_iterations`; a value for a later
-// one waits. An iteration is over when its nodes have run, the loops in it are over and the iteration before
-// it is over; a frame is over when all its Enters have come and its iterations are over. An Exit that is dead
-// in the last iteration makes its consumers above dead; in earlier ones it only means that the loop goes on.
+// A loop runs in a frame. Enter passes a value to its first iteration, NextIteration to the next one, Exit to
+// the frame above. Up to `parallel_iterations` iterations run at once; a value for a later one waits. An
+// iteration ends when its nodes have run, the loops in it have ended and the iteration before has ended; a
+// frame ends when all its Enters have arrived and its iterations have ended. An Exit that is dead in the last
+// iteration makes its consumers above dead; in earlier ones it only means that the loop continues.
 //
 // One mutex guards frames and counts; kernels run outside of it. Without other threads (one thread, no
 // asynchronous kernel) it isn't taken.
@@ -35,13 +35,13 @@ class FrameWalker final : public CountingWalker {
  private:
   using Item = ItemStack::Item;
 
-  // Returns false when the node hasn't finished (asynchronous, or failed): nothing follows from it here.
+  // Returns false when the node hasn't finished (asynchronous, or failed): its successors are not run here.
   bool RunNode(Runner& runner, const Item& item, TensorValue* outputs);
-  // What a node without a kernel to run does with its inputs, which it frees.
+  // The effect of a node without a kernel on its inputs, which it frees.
   Status RunFlow(uint32_t index, TensorValue* inputs, TensorValue* outputs) const;
   Status MoveValues(const PlanNode& node, TensorValue* inputs, TensorValue* outputs) const;
   Status FollowAsync(const ReadyItem& item, TensorValue* outputs) override;
-  // Whether an ordinary node has set all that its consumers take.
+  // Whether an ordinary node has set all outputs that have consumers.
   Status CheckOutputs(uint32_t index, const TensorValue* outputs) const;
   bool Expensive(const Item& item) const { return !item.dead() && CountingWalker::Expensive(item.node()); }
   ReadyItem ToReady(const Item& item) {
@@ -49,22 +49,22 @@ class FrameWalker final : public CountingWalker {
   }
   void PushToQueue(ItemStack* items);
 
-  // Under the lock. Each appends to `ready` what may run now.
+  // Under the lock. Each appends to `ready` the nodes that may run now.
   void Follow(const Item& item, TensorValue* outputs, ItemStack* ready);
   void FollowEnter(const Item& item, TensorValue* outputs, ItemStack* ready);
   void FollowNext(const Item& item, TensorValue* outputs, ItemStack* ready);
-  // Hands the outputs of `node` to its consumers in `iteration` of the frame that they are in.
+  // Passes the outputs of `node` to its consumers in `iteration` of their frame.
   void Deliver(uint32_t node, bool dead, TensorValue* outputs, FrameIteration* iteration, ItemStack* ready);
   void DeliverData(const PlanEdge& edge, bool from_enter, TensorValue* value, FrameIteration* iteration,
                    ItemStack* ready);
   static void DropLeftInputs(const PlanNode& merge, FrameIteration* iteration);
   void DeliverControl(uint32_t dst, bool dead, FrameIteration* iteration, ItemStack* ready);
   void DeliverInvariant(uint32_t node, const TensorValue& value, FrameIteration* iteration, ItemStack* ready);
-  // An Exit or NextIteration of a value that is dead: if no iteration comes after, the Exit counts.
+  // An Exit or NextIteration of a dead value: if no iteration follows, the Exit counts.
   void FollowDead(uint32_t node, FrameIteration* iteration);
   void AddReady(uint32_t node, bool dead, FrameIteration* iteration, ItemStack* ready);
   void StartIteration(FrameInstance* frame, ItemStack* ready);
-  // Ends iterations and frames that are over, from the oldest iteration of `frame` up.
+  // Ends finished iterations and frames, from the oldest iteration of `frame` up.
   void Retire(FrameInstance* frame, ItemStack* ready);
   bool OldestIsOver(const FrameInstance& frame) const;
   void EndFrame(FrameInstance* frame, ItemStack* ready);

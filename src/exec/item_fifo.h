@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-// Nodes in the order in which they came. Unlike a std::deque it allocates no memory for a few of them.
+// A first-in-first-out queue of nodes. Unlike a std::deque it allocates no memory for a few of them.
 class ItemFifo {
  public:
   bool empty() const { return first_ == items_.size(); }
@@ -22,7 +22,7 @@ class ItemFifo {
   ReadyItem Pop() {
     const Kept item = items_.begin()[first_++];
     const uint32_t left = items_.size() - first_;
-    // What is moved is never more than what was taken since the last time.
+    // Moves at most as many elements as were taken since the last move.
     if (left == 0 || (first_ >= kManyTaken && first_ >= left)) {
       std::copy(items_.begin() + first_, items_.end(), items_.begin());
       items_.resize(left);

@@ -18,13 +18,13 @@
 
 namespace millrace {
 
-// Prepares the inputs of a node that has reference inputs: turns those that the kernel wants by value into
-// values, and refuses variables that have no value yet.
+// Prepares the inputs of a node that has reference inputs: converts those that the kernel takes by value to
+// values, and refuses uninitialised variables.
 Status ReadReferences(const Plan& plan, uint32_t index, TensorValue* inputs);
 
 Status OutOfHostMemory(const OpKernel& kernel);
 Status DroppedCompletion(const OpKernel& kernel);
-// Runs a synchronous kernel. A std::bad_alloc that leaves it becomes ResourceExhausted.
+// Runs a synchronous kernel. A std::bad_alloc thrown by it becomes ResourceExhausted.
 inline Status ComputeKernel(OpKernel& kernel, KernelContext& context) {
   try {
     return kernel.Compute(context);
@@ -32,7 +32,7 @@ inline Status ComputeKernel(OpKernel& kernel, KernelContext& context) {
     return OutOfHostMemory(kernel);
   }
 }
-// The same for AsyncOpKernel::TryCompute, where that is worth a call. *waits: it has to be started.
+// The same for AsyncOpKernel::TryCompute, if that may succeed. *waits: the kernel has to be started.
 inline Status TryComputeKernel(AsyncOpKernel& kernel, KernelContext& context, bool* waits) {
   Status status;
   try {
@@ -44,8 +44,8 @@ inline Status TryComputeKernel(AsyncOpKernel& kernel, KernelContext& context, bo
 }
 
 // The completion callback of an asynchronous kernel: passes the status on to `run` (a walker's AsyncRun),
-// which ends with the call. A kernel that destroys it uncalled ends its node with an error: ResourceExhausted
-// where a std::bad_alloc leaves the kernel, else Internal.
+// which ends with the call. If a kernel destroys it uncalled, its node ends with an error: ResourceExhausted
+// after a std::bad_alloc, else Internal.
 template <typename Run>
 class AsyncCompletion {
  public:
@@ -68,15 +68,15 @@ void StartAsyncKernel(AsyncOpKernel& kernel, std::unique_ptr<Run> run) {
   try {
     kernel.ComputeAsync(context, AsyncCompletion<Run>(run.release()));
   } catch (const std::bad_alloc&) {
-    // The owner of the completion has ended the node when the exception passed.
+    // The owner of the completion has ended the node during the exception.
   }
 }
 
-// The kernel's error with the node named the way TensorFlow does.
+// The kernel's error with the node named as TensorFlow does.
 Status AddNodeContext(const Status& status, const Node& node);
 Status MissingOutput(const Plan& plan, uint32_t index, uint32_t output);
 
-// The kernels of transfers see by their first input that they only pass on that it is dead.
+// Kernels of transfers detect by their first input that they only pass on deadness.
 inline void MarkDead(const PlanNode& node, TensorValue* inputs, bool dead) {
   if (node.num_inputs > 0) inputs[0].is_dead = dead;
 }
@@ -91,7 +91,7 @@ inline void ReleaseInputs(TensorValue* inputs, uint32_t n) {
   }
 }
 
-// Hands the outputs of a node to its consumers' slots; outputs without consumers are dropped.
+// Moves the outputs of a node to its consumers' slots; outputs without consumers are dropped.
 inline Status DeliverOutputs(const Plan& plan, uint32_t index, TensorValue* outputs, TensorValue* slots) {
   const PlanNode& node = plan.node(index);
   for (const PlanEdge& e : plan.data_edges(index)) {
@@ -109,37 +109,37 @@ inline Status DeliverOutputs(const Plan& plan, uint32_t index, TensorValue* outp
   return Status();
 }
 
-// The time-stamp counter where there is one: a few ns to read, good enough for cost estimates.
+// The time-stamp counter if there is one: a few ns to read, good enough for cost estimates.
 uint64_t CycleCount();
-// Nanoseconds per CycleCount tick, found once.
+// Nanoseconds per CycleCount tick, measured once.
 double NsPerCycle();
 
-// What is noted about the nodes that a walker runs.
+// What a walker records about the nodes that it runs.
 struct NodeNotes {
-  bool measure = false;        // the plan's costs are brought up to date
+  bool measure = false;        // the plan's costs are updated
   StepTrace* trace = nullptr;  // null: none
 };
 
 enum class NodeEnd : uint8_t { kDone, kFailed, kWaits };
 
-// Runs the kernels of a plan's nodes on one thread, one after the other; what all walkers do with a node.
-// While it lives, the thread allocates for the node that ran last. Without `kNoted` nothing is noted, and
-// there is no code for it.
+// Runs the kernels of a plan's nodes on one thread, one after the other; the common part of all walkers.
+// During its lifetime, allocations of the thread are attributed to the node that ran last. Without `kNoted`
+// nothing is recorded, and there is no code for it.
 template <bool kNoted = true>
 class NodeRunner {
  public:
-  // `context` is of the step, and bound to each node in turn. It is not a part of this, so that the compiler
-  // knows that kernels do not change this.
+  // `context` belongs to the step, and is bound to each node in turn. It is not a member, so that the
+  // compiler knows that kernels do not change this object.
   NodeRunner(const Plan& plan, const NodeNotes& notes, KernelContext& context)
       : plan_(plan), notes_(notes), context_(context) {}
 
   KernelContext& context() { return context_; }
-  // Of a node that has failed. It names the node.
+  // The error of a failed node, with its name.
   const Status& status() const { return status_; }
 
-  // Runs a node that has a kernel. kDone: the outputs are what the kernel has set, and the inputs are freed.
-  // kWaits: nothing has happened, and StartAsyncKernel has to run it. A `dead` node only passes on that it
-  // is.
+  // Runs a node that has a kernel. kDone: the outputs are those of the kernel, and the inputs are freed.
+  // kWaits: nothing has happened, and StartAsyncKernel has to run it. A `dead` node only passes its deadness
+  // on.
   [[gnu::always_inline]] NodeEnd Run(uint32_t index, const PlanNode& node, TensorValue* inputs,
                                      TensorValue* outputs, bool dead = false) {
     if (node.has_ref_inputs && !dead) {
@@ -170,7 +170,7 @@ class NodeRunner {
     ReleaseInputs(inputs, node.num_inputs);
     return NodeEnd::kDone;
   }
-  // A node without a kernel has had its turn.
+  // Ends a node without a kernel.
   void Skip(uint32_t index, const TensorValue* outputs) const {
     if (trace() != nullptr) trace()->RecordInstant(plan_, index, outputs);
   }

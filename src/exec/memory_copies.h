@@ -12,13 +12,13 @@
 
 namespace millrace {
 
-// The nodes that copy between host memory and a device's, and whether into host memory.
+// The nodes that copy between host memory and a device's, and whether to host memory.
 using MemoryCopies = std::map<const Node*, bool>;
 
-// Of a device with memory of its own: where a node's output is in one memory and a consumer wants it in the
-// other, puts a node between them that copies it, one for all such consumers. In the graph it is an Identity
-// with the attribute "_memory", "host" or "device"; its kernel is MakeMemoryCopy's. So what has to be copied
-// is known before the first step, and steps ask nothing.
+// For a device with memory of its own: if a node's output is in one memory and a consumer needs it in the
+// other, inserts a node that copies it, one for all such consumers. In the graph it is an Identity with the
+// attribute "_memory", "host" or "device"; its kernel is MakeMemoryCopy's. So the copies are known before the
+// first step, and steps make no decisions about them.
 StatusOr<MemoryCopies> InsertMemoryCopies(Graph* graph,
                                           FunctionRef<StatusOr<KernelMemory>(const Node&)> memory_of);
 

@@ -22,7 +22,7 @@ namespace millrace {
 
 class StepState;
 
-// One node as the walkers see it. The ranges of its edges end where the next node's begin.
+// One node in the form that walkers use. The ranges of its edges end where the next node's begin.
 struct PlanNode {
   static constexpr uint32_t kNoSlot = ~uint32_t{0};
 
@@ -33,27 +33,27 @@ struct PlanNode {
   uint32_t first_data_edge = 0;
   uint32_t first_control_edge = 0;
   uint32_t num_outputs = 0;
-  uint32_t direct_slot = kNoSlot;  // where the only output goes when it has just one consumer
+  uint32_t direct_slot = kNoSlot;  // the consumer's slot if the only output has one consumer
   int node_id = 0;                 // in graph()
   bool has_ref_inputs = false;     // some input comes from a reference output
   // In a plan with frames:
   Flow flow = Flow::kNone;
   bool is_transfer = false;   // Send, Recv: run even when dead
-  bool index_used = false;    // of a Merge: something takes output 1
+  bool index_used = false;    // of a Merge: output 1 has a consumer
   bool constant = false;      // of an Enter: the value holds for all iterations
   uint32_t frame = 0;         // where it runs
   uint32_t target_frame = 0;  // where its outputs go
   uint32_t invariant = 0;     // of a constant Enter: its place in FrameLayout::invariants
 };
 
-// What a walker waits for before a node runs. Of a Merge: the lowest bit is set until an input that is alive
-// has come, and each control edge counts two.
+// The number of inputs that a walker waits for. For a Merge the lowest bit is set until an alive input has
+// arrived, and each control edge counts two.
 struct PendingCount {
   int32_t waits = 0;
-  int32_t dead = 0;  // inputs that came dead
+  int32_t dead = 0;  // inputs that arrived dead
 };
 
-// The part of a plan that runs in one frame: nodes and input slots lie together.
+// The part of a plan that runs in one frame: its nodes and input slots are contiguous.
 struct FrameLayout {
   uint32_t first_node = 0, end_node = 0;
   uint32_t first_slot = 0, end_slot = 0;
@@ -62,15 +62,15 @@ struct FrameLayout {
   uint32_t num_enters = 0;
   std::string name;
   uint64_t name_hash = 0;
-  // What constant Enters bring to each iteration. When all of it has come before an iteration starts, the
-  // iteration starts with it: `can_preset` says that nothing speaks against it.
+  // The values of constant Enters, for each iteration. If all have arrived before an iteration starts, they
+  // may be set at its start if `can_preset` is true.
   struct InvariantEdge {
     uint32_t slot = 0;
     uint32_t place = 0;  // in invariants
   };
-  std::vector<uint32_t> invariants;  // the constant Enters that lead here
+  std::vector<uint32_t> invariants;  // the constant Enters of this frame
   std::vector<InvariantEdge> invariant_edges;
-  std::vector<uint32_t> invariant_consumers;  // that wait for nothing else
+  std::vector<uint32_t> invariant_consumers;  // that wait only for these
   bool can_preset = true;
 };
 
@@ -81,14 +81,14 @@ struct PlanEdge {
   bool last_use = false;  // no later edge of the same node carries this output
 };
 
-// How one partition is executed: nodes in topological order, edges as arrays, kernels. Built once, shared by
-// all steps; immutable but for the measured costs. Constants are not nodes: their tensors sit in the input
-// slots for good.
+// The executable form of one partition: nodes in topological order, edges as arrays, kernels. Built once,
+// shared by all steps; immutable except for the measured costs. Constants are not nodes: their tensors stay
+// in the input slots.
 class Plan {
  public:
   using KernelSource = FunctionRef<StatusOr<std::shared_ptr<OpKernel>>(const Node&)>;
 
-  // Takes the graph over. Errors name the node.
+  // Takes ownership of the graph. Errors name the node.
   static StatusOr<std::unique_ptr<Plan>> Build(std::unique_ptr<Graph> graph, Device& device,
                                                KernelSource kernels);
   ~Plan();
@@ -97,10 +97,10 @@ class Plan {
 
   const Graph& graph() const { return *graph_; }
   Device& device() const { return device_; }
-  // What the device says when it is asked, once for all steps.
+  // Properties of the device, read once for all steps.
   Allocator& allocator() const { return allocator_; }
   Allocator* host_allocator() const { return host_allocator_; }  // null unless it has memory of its own
-  Stream* stream() const { return stream_; }  // null: nothing goes on when a kernel returns
+  Stream* stream() const { return stream_; }                     // null: kernels have finished on return
   int num_nodes() const { return num_nodes_; }
   const PlanNode& node(uint32_t i) const { return nodes_[i]; }
   std::span<const PlanEdge> data_edges(uint32_t i) const {
@@ -115,18 +115,18 @@ class Plan {
   std::span<const int32_t> initial_pending() const { return initial_pending_; }
   uint32_t num_slots() const { return num_slots_; }
   uint32_t max_outputs() const { return max_outputs_; }
-  // Whether some asynchronous kernel has to be started as such: it can't be tried first.
+  // Whether some asynchronous kernel has to be started without trying it first.
   bool has_async() const { return has_async_; }
-  // Whether some kernel takes or makes floating-point numbers, other than handing them on.
+  // Whether some kernel reads or produces floating-point numbers, other than passing them on.
   bool computes_reals() const { return computes_reals_; }
-  // Whether there is a Send or Recv, whose keys name the execution of a loop that they are in.
+  // Whether there is a Send or Recv, whose keys contain the execution of the loop around them.
   bool has_transfers() const { return has_transfers_; }
-  // Whether there is any asynchronous kernel, so that threads of others may bring results.
+  // Whether there is any asynchronous kernel, so that other threads may deliver results.
   bool may_wait() const { return may_wait_; }
-  // With switches or loops the frame walker has to run it: frames()[0] is the top. Else empty.
+  // With switches or loops the frame walker has to run it: frames()[0] is the top. Otherwise empty.
   std::span<const FrameLayout> frames() const { return frames_; }
   std::span<const PendingCount> initial_counts() const { return initial_counts_; }  // with frames
-  // The same when the constant Enters of a frame have come.
+  // The same when the constant Enters of a frame have arrived.
   std::span<const PendingCount> preset_counts() const { return preset_counts_; }
   std::span<const uint32_t> fetches() const { return fetches_; }  // with frames: _Retval nodes
   const Node& graph_node(uint32_t i) const { return *graph_->node(nodes_[i].node_id); }
@@ -136,20 +136,20 @@ class Plan {
   };
   std::span<const ConstantSlot> constant_slots() const { return constant_slots_; }
 
-  // Measured time of a node; walkers read it to tell cheap nodes from expensive ones.
+  // Measured time of a node, by which walkers distinguish cheap nodes from expensive ones.
   uint32_t cost_ns(uint32_t i) const { return costs_[i].load(std::memory_order_relaxed); }  // advice only
   void RecordCost(uint32_t i, uint64_t ns) const;
-  // True in the steps whose nodes should be timed: the first ones and then now and then.
+  // True in the steps whose nodes should be timed: the first ones, and periodically later.
   bool ShouldMeasure(uint64_t step) const { return step == 0 || step == 4 || (step & 0xff) == 0xff; }
-  // Whether running on several threads can pay for waking them, by the costs measured so far. Call after
+  // Whether running on several threads can be worth waking them, by the costs measured so far. Call after
   // measuring.
   void UpdateParallelism() const;
   bool worth_parallel() const { return worth_parallel_.load(std::memory_order_relaxed); }  // advice only
 
-  // How many threads steps get, as far as they may choose.
+  // How many threads steps get, if they may choose.
   const ThreadChoice& thread_choice() const { return thread_choice_; }
 
-  // Step states are kept for the next step, preferably of the same thread.
+  // Step states are reused by later steps, preferably of the same thread.
   std::unique_ptr<StepState> AcquireState() const;
   void ReleaseState(std::unique_ptr<StepState> state) const;
 

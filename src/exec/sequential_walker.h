@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-// Runs every node of a plan on the calling thread in topological order: no counts, no atomics, no queue.
-// REQUIRES: !plan.has_async(). Kernels may still spread their own loops over the pool. Returns the first
-// error, or Cancelled. When a node has to wait for something, *waits_at is its index: those before it have
+// Runs all nodes of a plan on the calling thread in topological order: no counts, no atomics, no queue.
+// REQUIRES: !plan.has_async(). Kernels may share their loops with the pool. Returns the first error, or
+// Cancelled. When a node has to wait, *waits_at is its index, and nodes before it have run; else num_nodes().
 // run, and their outputs are in their consumers' slots; else it is num_nodes().
 Status RunSequentially(const Plan& plan, StepState& state, const StepServices& services,
                        const NodeNotes& notes, uint32_t* waits_at);

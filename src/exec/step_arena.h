@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-// One large block of a step: of which node, how many bytes, and between which of the step's allocations and
+// One large block of a step: its node, its size, and between which of the step's allocations and
 // deallocations it lived.
 struct ArenaBlock {
   static constexpr int64_t kNever = INT64_MAX;
@@ -26,7 +26,7 @@ struct ArenaBlock {
   int64_t until = kNever;  // kNever: it was still in use when the step was over
 };
 
-// Places for blocks in one piece of memory such that no two that live at the same time overlap.
+// Offsets of blocks in one arena such that no two that live at the same time overlap.
 struct ArenaPlan {
   struct Slot {
     int64_t offset = 0;
@@ -35,35 +35,35 @@ struct ArenaPlan {
   };
   std::vector<Slot> slots;  // by block
   int64_t bytes = 0;        // of the whole
-  // What an allocator that keeps blocks by size holds for the same blocks.
+  // The memory that an allocator which keeps blocks by size holds for the same blocks.
   int64_t pooled_bytes = 0;
 
-  // Greedy: the largest first, each as low as it can lie.
+  // Greedy: the largest first, each at the lowest possible offset.
   static ArenaPlan Make(const std::vector<ArenaBlock>& blocks);
-  // Whether it takes noticeably less memory than blocks by size.
+  // Whether it takes considerably less memory than blocks by size.
   bool Pays() const;
 };
 
-// The large blocks of the steps of one state, from one piece of memory that lives as long as the step. What a
-// step allocates is mostly what the step before allocated, so a plan is made from one that was watched. A
-// block is put in its place only while nothing lives there; else, and when it isn't in the plan, it comes
-// from the base: correct whatever a step does, in whichever order, on any number of threads.
+// The large blocks of the steps of one state, in one arena that lives as long as the step. A step mostly
+// allocates the same as the step before, so the plan is made from a recorded step. A block gets its planned
+// place only while that is free; else, and when it isn't in the plan, it comes from the base: correct
+// whatever a step does, in any order, on any number of threads.
 //
-// Buffers remember it, and some outlive the step, the state and the session: it lives until its owner and all
+// Buffers refer to it, and some outlive the step, the state and the session: it lives until its owner and all
 // that it allocated are freed. Thread-safe, except that BeginStep and EndStep enclose a step.
 class StepArena final : public Allocator {
  public:
-  // Smaller blocks come from the base: they are cheap there, and many.
+  // Smaller blocks come from the base, where they cost little.
   static constexpr size_t kLeastBytes = size_t{64} << 10;
 
   // REQUIRES: `base` outlives all.
   static StepArena* Make(Allocator& base) { return new StepArena(base); }
   StepArena(const StepArena&) = delete;
   StepArena& operator=(const StepArena&) = delete;
-  // The owner lets go; call once, between steps.
+  // Drops the owner's reference; call once, between steps.
   void Release() { Leave(); }
 
-  // Whether this step should allocate here: it is watched, or there is a plan. EndStep follows either way.
+  // Whether this step should allocate here: it is recorded, or there is a plan. EndStep follows in any case.
   bool BeginStep() MR_EXCLUDES(mu_);
   void EndStep() MR_EXCLUDES(mu_);
 
@@ -72,12 +72,12 @@ class StepArena final : public Allocator {
   void Deallocate(void* p, size_t bytes) override MR_EXCLUDES(mu_);
   AllocatorStats Stats() const override { return base_.Stats(); }
 
-  // Steps of which all blocks went by a plan; for tests and figures.
+  // Number of steps in which all blocks followed a plan; for tests and figures.
   int64_t planned_steps() const MR_EXCLUDES(mu_);
 
  private:
   enum class Mode { kWaits, kWatches, kPlanned };
-  // A piece of memory; the last one to leave frees it.
+  // A block of memory; the last user frees it.
   struct Region {
     char* data;
     size_t bytes;
@@ -100,9 +100,9 @@ class StepArena final : public Allocator {
 
   static constexpr int64_t kMaxWait = int64_t{1} << 20;
   static constexpr size_t kMostBlocks = 512;
-  // Steps in a row that mostly don't follow the plan, after which another step is watched.
+  // Consecutive steps that mostly don't follow the plan, after which another step is recorded.
   static constexpr int kMostMisses = 4;
-  // In a watched step, blocks of so many bytes are not kept for its other blocks, beyond so much.
+  // In a recorded step, blocks of so many bytes are not cached for its other blocks, beyond so much.
   static constexpr size_t kHugeBytes = size_t{1} << 20;
   static constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
@@ -112,8 +112,8 @@ class StepArena final : public Allocator {
   Mode mode_ MR_GUARDED_BY(mu_) = Mode::kWaits;
   // The owner's alone.
   bool waits_ = true;
-  int64_t left_ = 1, wait_ = 1;  // steps until the next is watched
-  // While a step is watched:
+  int64_t left_ = 1, wait_ = 1;  // steps until the next is recorded
+  // While a step is recorded:
   int64_t now_ MR_GUARDED_BY(mu_) = 0;
   std::vector<ArenaBlock> blocks_ MR_GUARDED_BY(mu_);
   std::unordered_map<void*, size_t> watched_ MR_GUARDED_BY(mu_);

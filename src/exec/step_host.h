@@ -7,7 +7,7 @@ namespace millrace {
 class ReadyQueue;
 class StepTraces;
 
-// What a step offers to the function calls within it. Lives until the step is done.
+// Services of a step for the function calls within it. Lives until the step is done.
 struct StepHost {
   ReadyQueue* queue = nullptr;   // of the thread that runs the step; null: it has none that takes work
   StepTraces* traces = nullptr;  // null: not traced

@@ -13,8 +13,8 @@
 
 namespace millrace {
 
-// The values of one step of one plan: an entry for each input slot and, for the parallel walker, the count of
-// inputs each node still waits for. Reused between steps; between steps only the slots of constants are
+// The values of one step of one plan: an entry for each input slot and, for walkers that count, the number
+// of missing inputs of each node. Reused between steps; between steps only the slots of constants are
 // filled.
 class StepState {
  public:
@@ -26,10 +26,10 @@ class StepState {
     if (in_arena_) arena_->EndStep();
     in_arena_ = false;
   }
-  // Where the nodes of this step allocate instead of at the plan's device; null: nowhere.
+  // The allocator for the nodes of this step in place of the plan's device; null: none.
   Allocator* arena() const { return in_arena_ ? arena_.get() : nullptr; }
 
-  // The number of steps that this state has served before.
+  // The number of earlier steps of this state.
   uint64_t CountStep() { return steps_++; }
   uint64_t steps() const { return steps_; }
   TensorValue* slots() { return slots_.data(); }
@@ -39,7 +39,7 @@ class StepState {
   void ResetPending();
   // With frames they hold the values, and there are no slots here; else null.
   FrameState* frames() const { return frames_.get(); }
-  // Drops what a step that failed has left.
+  // Drops the values of a failed step.
   void DropValues();
 
  private:

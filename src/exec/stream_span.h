@@ -15,11 +15,11 @@ namespace millrace {
 class StepTraces;
 
 // The part of a device's stream that one run of a kernel fills. In a traced step, the times at which that
-// work begins and ends go into the trace; else nothing happens.
+// work begins and ends go into the trace; else it has no effect.
 class StreamSpan {
  public:
   explicit StreamSpan(const KernelContext& context);
-  // When the kernel has put its work in, within the run.
+  // To be called when the kernel has added its work, within the run.
   void End();
 
  private:

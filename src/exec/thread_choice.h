@@ -15,23 +15,23 @@ enum class StepThreads : uint8_t {
   kNodes   // several threads run nodes, too
 };
 
-// Finds out which of the three is the fastest for a plan. What several threads gain depends on the machine,
-// on its load and on the size of the nodes, and no model of costs knows all of that. So now and then a few
-// steps try them one after the other, and the best times decide. Each gets a few steps in a row, of which the
-// first wake the other threads. One thread less is preferred to a gain below two per cent or 5 us. A plan
-// that was left to one thread gets a second look, more often at first: the machine may have been busy.
-// Thread-safe; what it says is advice.
+// Chooses the fastest of the three for a plan. What several threads gain depends on the machine, on its load
+// and on the size of the nodes, which no cost model knows. So from time to time a few steps try them one
+// after the other, and the best times decide. Each gets a few steps in a row, of which the first wake the
+// other threads. One thread less is preferred to a gain below two per cent or 5 us. A plan that was left to
+// one thread is tried again, more often at first: the machine may have been busy. Thread-safe; results are
+// hints.
 class ThreadChoice {
  public:
   struct Step {
     StepThreads threads;
-    bool timed;  // the time of the step is wanted
+    bool timed;  // the time of the step is to be recorded
   };
 
   // For the step of that number, counted from 0 for each state of the plan. `nodes` says whether the nodes'
   // costs promise that several threads can run at once.
   Step ForStep(uint64_t step, bool nodes) const;
-  // The time of a step for which ForStep has asked.
+  // Records the time of a step for which ForStep has requested it.
   void Record(uint64_t step, StepThreads threads, int64_t ns) const;
 
  private:
@@ -39,14 +39,14 @@ class ThreadChoice {
   static constexpr uint64_t kStepsOfMode = 6;
   static constexpr uint64_t kUntimed = 2;
   static constexpr uint64_t kTrials = kStepsOfMode * kModes;
-  // The first steps include work that is done once.
+  // The first steps include work that is done only once.
   static constexpr uint64_t kFirstTrial = 8;
   static constexpr uint64_t kSecondTrial = 128;  // and so in each period
   static constexpr uint64_t kPeriod = 1024;
   static constexpr uint64_t kSecondLook = 64;  // and 192, 448, 960
   static constexpr uint64_t kLaterLook = 576;  // in each later period
 
-  // The place of a step in its trial; kTrials or more: it is in none.
+  // The position of a step in its trial; kTrials or more: it is in none.
   static uint64_t PlaceInTrial(uint64_t step) {
     return step < kSecondTrial ? step - kFirstTrial : step % kPeriod - kSecondTrial;
   }
@@ -56,8 +56,8 @@ class ThreadChoice {
   }
   void Decide() const;
 
-  // Everything here is relaxed: the numbers stand for themselves, and a mixture of two threads' trials is as
-  // good.
+  // All members are relaxed: they are independent numbers, and mixing the trials of two threads does no
+  // harm.
   mutable std::atomic<StepThreads> best_{StepThreads::kNodes};
   mutable std::atomic<int64_t> alone_ns_{INT64_MAX};  // in the last trial
   mutable std::atomic<int64_t> best_ns_[kModes]{INT64_MAX, INT64_MAX, INT64_MAX};

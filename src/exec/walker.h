@@ -19,19 +19,19 @@ class Walker;
 struct ReadyItem {
   Walker* walker = nullptr;
   uint32_t node = 0;
-  bool dead = false;                    // it only passes on that it is dead
+  bool dead = false;                    // it only passes its deadness on
   FrameIteration* iteration = nullptr;  // where, in a plan with frames
 };
 
-// What the walkers of one step share: the first error, and how to stop the rest. Thread-safe.
+// State shared by the walkers of one step: the first error, and the means to stop the rest. Thread-safe.
 class StepAbort {
  public:
   StepAbort(Rendezvous* rendezvous, CancellationManager* cancellation)
       : rendezvous_(rendezvous), cancellation_(cancellation) {}
-  bool aborted() const { return aborted_.load(std::memory_order_relaxed); }  // advice: nodes may still start
-  // The first error wins; wakes everything that waits within the step.
+  bool aborted() const { return aborted_.load(std::memory_order_relaxed); }  // a hint: nodes may still start
+  // Records the first error, and wakes everything that waits within the step.
   void Abort(const Status& status) MR_EXCLUDES(mu_);
-  // The same when the step is cancelled from outside: a node that was waiting says more than that.
+  // The same for a step that is cancelled from outside: the error of a waiting node takes precedence.
   void Cancel() MR_EXCLUDES(mu_);
   Status status() const MR_EXCLUDES(mu_);
 
@@ -44,18 +44,18 @@ class StepAbort {
   bool cancelled_ MR_GUARDED_BY(mu_) = false;  // and status_ says no more than that
 };
 
-// Walks one partition through one step, counting down what each node waits for. The threads of the ready
-// queue call RunFrom at the same time.
+// Walks one partition through one step, counting down the missing inputs of each node. The threads of the
+// ready queue call RunFrom concurrently.
 class Walker {
  public:
   virtual ~Walker() = default;
-  // Puts the nodes that wait for nothing on the queue. Those before `first` have run, and their outputs lie
-  // in their consumers' slots; in a plan with frames it is 0.
+  // Queues the nodes that wait for nothing. Those before `first` have run, and their outputs are in their
+  // consumers' slots; in a plan with frames it is 0.
   virtual void Start(uint32_t first) = 0;
-  // Runs a node and what becomes ready by it. Called by the queue.
+  // Runs a node and nodes that become ready by it. Called by the queue.
   virtual void RunFrom(const ReadyItem& item) = 0;
-  // Nothing of the step runs any more: drops what an unsuccessful one has left, or says what a successful one
-  // lacks.
+  // To be called when nothing of the step runs any more: drops values of a failed step, or returns the error
+  // of a step that did not set all fetches.
   virtual Status Finish(bool ok) = 0;
 };
 

@@ -7,7 +7,7 @@
 #include "autodiff/gradient_context.h"
 #include "autodiff/gradient_registry.h"
 
-// What the files of this folder share.
+// Common code of the files of this folder.
 namespace millrace::gradients {
 
 struct Row {
@@ -15,13 +15,13 @@ struct Row {
   Status (*fn)(GradientContext&);
 };
 
-// Registers in order; the first error.
+// Registers in order; returns the first error.
 inline Status RegisterEach(GradientRegistry& registry, std::span<const Row> rows) {
   for (const Row& row : rows) MR_RETURN_IF_ERROR(registry.Register(row.op, row.fn));
   return Status();
 }
 
-// dx = dy, slices included.
+// dx = dy, also for slices.
 inline Status PassThrough(GradientContext& c) {
   c.SetInputGrad(0, c.grad_value(0));
   return c.status();

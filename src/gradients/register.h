@@ -7,9 +7,9 @@
 
 namespace millrace {
 
-// Registers the gradients of all families of ops; ops without one say so in their records.
-// cmake/registrations.py makes it from the registering functions in the files of this folder. Calling it
-// twice is fine.
+// Registers the gradients of all families of ops; the records of ops without one say so.
+// cmake/registrations.py generates it from the registering functions in the files of this folder. It may be
+// called repeatedly.
 Status RegisterAllGradients(GradientRegistry& registry);
 
 }  // namespace millrace

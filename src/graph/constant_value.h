@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-// The shape that an integer vector describes, as far as it is known from the graph alone: elements that are
-// not known are -1. Nothing when not even the length is known, or when the tensor is no integer vector.
-// `shapes` may be null.
+// The shape given by an integer vector, as far as it is known from the graph alone: unknown elements are
+// -1. Empty when the length is unknown, or when the tensor is not an integer vector. `shapes` may be
+// null.
 std::optional<PartialShape> ConstantValueAsShape(const Node& node, int output, const ShapeRefiner* shapes);
 
 // Whether a node writes its value for a debugger: one of the debug ops with URLs. It is executed as often as

@@ -15,7 +15,7 @@
 namespace millrace {
 
 // The graph of a function with its attributes bound. Parameters are _Arg nodes and results _Retval nodes,
-// both by index; list arguments are spread out.
+// both by index; list arguments are expanded.
 struct FunctionBody {
   std::unique_ptr<Graph> graph;
   std::vector<Node*> args;
@@ -25,29 +25,29 @@ struct FunctionBody {
   std::vector<DataType> ret_types;
 };
 
-// Whether an op ties a graph to a step, so that only instantiation may put it into a body.
+// Whether an op belongs to one step, so that only instantiation may put it into a body.
 bool IsReservedOp(std::string_view op);
 
-// "name[T=DT_FLOAT,U=[1, 2]]": tells instances of one function apart for a reader.
+// "name[T=DT_FLOAT,U=[1, 2]]": a readable name of an instance of a function.
 std::string FunctionKey(const NameAttrList& f);
 
-// Binds the attributes of a function of the library; those that `f` leaves out get their defaults. Errors
-// name the function and the node, in TensorFlow's words: "Attr T is not found from …", "input x is not found:
-// …", "Return y missing.". NotFound for a function that the library does not have.
+// Binds the attributes of a function of the library; those missing in `f` get their defaults. Errors name the
+// function and the node, in TensorFlow's words: "Attr T is not found from …", "input x is not found: …",
+// "Return y missing.". NotFound for a function that is not in the library.
 StatusOr<FunctionBody> InstantiateFunction(const FunctionLibrary& library, const OpRegistry& ops,
                                            const NameAttrList& f);
 
-// A body of one node: what SymbolicGradient and others do with an op that stands where a function may.
+// A body of one node: for SymbolicGradient and others, when an op is used in place of a function.
 StatusOr<FunctionBody> BodyOfOp(const FunctionLibrary& library, const OpRegistry& ops,
                                 const NameAttrList& op);
 
-// Fills args, rets and the types from the graph's _Arg and _Retval nodes. InvalidArgument when an index is
-// missing or given twice.
+// Sets args, rets and the types from the graph's _Arg and _Retval nodes. InvalidArgument when an index is
+// missing or repeated.
 Status IndexBody(FunctionBody* body);
 
-// Checks all that can be said of a function before its attributes are bound: ops are known, names unique,
-// inputs and results there, no cycle; and the types, too, when it has no attributes without a default. A
-// function may call itself and those that follow it.
+// Checks what can be checked before the attributes of a function are bound: ops are known, names unique,
+// inputs and results exist, no cycle; and also the types, if all attributes have defaults. A function may
+// call itself and later functions.
 Status ValidateFunction(const FunctionLibrary& library, const OpRegistry& ops,
                         const tensorflow::FunctionDef& def);
 

@@ -16,14 +16,14 @@ class FunctionDef;
 
 namespace millrace {
 
-// Writes a function the way ops are registered:
+// Writes a function in the language in which ops are registered:
 //   FunctionBuilder("XTimesTwo").Arg("x: T").Ret("y: T").Attr("T: {float, double, int32}")
 //       .Node("two", "Const", {}, {{"dtype", "$T"}, {"value", …}})
 //       .Node("mul", "Mul", {"x", "two:output"}, {{"T", "$T"}})
 //       .Return("y", "mul:z")
 // Inputs are spelled as in a FunctionDef: "arg", "arg:1" (of a list argument), "node:output",
-// "node:output:1", "^node". An attribute that is the string "$T" takes the value of the function's T. Errors
-// are kept and returned by Build.
+// "node:output:1", "^node". An attribute with the string "$T" takes the value of the function's T. Errors are
+// kept and returned by Build.
 class FunctionBuilder {
  public:
   explicit FunctionBuilder(std::string name);
@@ -31,7 +31,7 @@ class FunctionBuilder {
   FunctionBuilder& Ret(std::string spec);
   FunctionBuilder& Attr(std::string spec);
   FunctionBuilder& Stateful();
-  // Calls stay calls.
+  // Calls are not inlined.
   FunctionBuilder& NoInline();
   FunctionBuilder& Node(std::string name, std::string op, std::vector<std::string> inputs = {},
                         AttrMap attrs = {}, std::string device = {});

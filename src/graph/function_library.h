@@ -19,8 +19,8 @@ class FunctionDefLibrary;
 
 namespace millrace {
 
-// The functions of a graph by name: their signatures act as ops. A copy costs a pointer: the definitions are
-// shared, and the table until one of the copies changes. Not thread-safe to change.
+// The functions of a graph by name: their signatures act as ops. Copies are cheap: they share the
+// definitions, and the table until one of them changes. Changes are not thread-safe.
 class FunctionLibrary : public OpLookup {
  public:
   FunctionLibrary();
@@ -28,11 +28,11 @@ class FunctionLibrary : public OpLookup {
   FunctionLibrary(const FunctionLibrary&);
   FunctionLibrary& operator=(const FunctionLibrary&);
 
-  // Validates the signature; the same definition twice is fine, another one under the same name is
+  // Validates the signature; adding the same definition twice is allowed, another one under the same name is
   // InvalidArgument.
   Status Add(const tensorflow::FunctionDef& def);
   Status AddLibrary(const tensorflow::FunctionDefLibrary& library);
-  // All that another library has; on error nothing is added.
+  // Adds all functions of another library; on error none.
   Status Merge(const FunctionLibrary& other);
   void Export(tensorflow::FunctionDefLibrary* library) const;
   // Null when there is none.
@@ -43,7 +43,7 @@ class FunctionLibrary : public OpLookup {
   // Names of the functions, sorted.
   std::vector<std::string> Names() const;
   bool empty() const;
-  // A library of those of its functions that are in `names`, with their gradients.
+  // A library of the functions of this one in `names`, with their gradients.
   FunctionLibrary Only(const std::set<std::string, std::less<>>& names) const;
   bool SharesTableWith(const FunctionLibrary& other) const { return table_ == other.table_; }
 
@@ -51,7 +51,7 @@ class FunctionLibrary : public OpLookup {
   struct Entry;
   struct Table;
   Table& Own();
-  // The very definitions, not only equal ones.
+  // The same objects, not only equal ones.
   bool HasAllOf(const FunctionLibrary& other) const;
   Status AddGradient(const std::string& function, const std::string& gradient);
 

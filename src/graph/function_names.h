@@ -19,16 +19,16 @@ namespace millrace {
 
 using FunctionNames = std::set<std::string, std::less<>>;
 
-// Appends the functions that attributes name, also within the attributes of functions. Ops may stand there in
-// their place.
+// Appends the functions that attributes name, also within the attributes of functions. The names may be those
+// of ops instead.
 void CollectFunctions(const AttrMap& attrs, FunctionNames* names);
 void CollectFunctions(const tensorflow::AttrValue& value, FunctionNames* names);
-// Those that the nodes of a definition call, of `library` when by name.
+// The functions that the nodes of a definition call; those called by name are in `library`.
 void CollectFunctions(const tensorflow::FunctionDef& def, const FunctionLibrary& library,
                       FunctionNames* names);
 
-// Of the library of `graph` what `of`, a part of the graph, calls, what that calls, and so on; with the
-// gradients that are registered for any of it.
+// The functions in the library of `graph` that `of`, a part of the graph, calls directly or indirectly, with
+// their registered gradients.
 FunctionLibrary ReachableFunctions(const Graph& graph, const Graph& of);
 
 }  // namespace millrace

@@ -15,7 +15,7 @@ class FunctionDef;
 
 namespace millrace {
 
-// What a function is made from: nodes of a graph, all of it or some.
+// The definition of a function: all or some nodes of a graph.
 struct FunctionParts {
   std::string name;
   std::string description;
@@ -23,7 +23,7 @@ struct FunctionParts {
   std::vector<const Node*> body;  // by id
   std::vector<Output> inputs;     // tensors that become parameters
   std::vector<Output> outputs;
-  std::vector<std::string> output_names;  // empty: after the nodes
+  std::vector<std::string> output_names;  // empty: named after the nodes
   std::vector<const Node*> controls;      // nodes that run with every call
   std::vector<std::string> control_names;
 };

@@ -32,7 +32,7 @@ struct TensorId {
   friend bool operator==(const TensorId&, const TensorId&) = default;
   std::string ToString() const;  // "n:1", "n" for output 0, "^n" for a control input
 };
-// "n", "n:0", "^n"; a text that has no valid index is taken whole as the name of output 0.
+// "n", "n:0", "^n"; a text without a valid index is taken as a whole as the name of output 0.
 TensorId ParseTensorId(std::string_view text);
 
 // One dependency. Owned by the graph.
@@ -43,7 +43,7 @@ struct Edge {
   int src_output = kControlSlot;
   int dst_input = kControlSlot;
   int id = -1;
-  // Places in the lists of src and dst, kept by the graph so that an edge is removed in constant time.
+  // Positions in the lists of src and dst, kept by the graph so that an edge is removed in constant time.
   int out_pos = -1;
   int in_pos = -1;
   bool IsControl() const { return src_output == kControlSlot; }
@@ -69,8 +69,8 @@ class Node {
     if (!value.ok()) return value.status().WithContext(StrCat("; node '", name_, "' (op ", op_name(), ")"));
     return value;
   }
-  // Copies the attributes, so not for hot loops. A list of types that only gets longer gives the node more
-  // inputs or outputs; otherwise types are not inferred anew.
+  // Copies the attributes, so not for hot loops. A list of types that only gets longer adds inputs or outputs
+  // to the node; otherwise types are not inferred again.
   void SetAttr(std::string_view name, AttrValue value);
   void EraseAttr(std::string_view name);
 
@@ -88,7 +88,7 @@ class Node {
   // The edge into input slot `i`: NotFound "not found input edge <i>" when there is none.
   StatusOr<const Edge*> InputEdge(int i) const;
 
-  // What the user asked for ("" when nothing) and what the placer chose; both survive every pass.
+  // The requested device ("" for none) and the assigned one; both survive every pass.
   const std::string& requested_device() const;
   const std::string& assigned_device() const;
   void set_requested_device(std::string_view device);
@@ -136,15 +136,15 @@ class Graph {
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
-  // A deep copy in which ids, names, devices and edge order are the same; nodes share their NodeProps.
+  // A deep copy with the same ids, names, devices and edge order; nodes share their NodeProps.
   std::unique_ptr<Graph> Clone() const;
-  // The copy holds only nodes for which keep[id] is true and the edges between them; ids are packed anew, and
-  // edges of _SOURCE and _SINK are left out. With `new_ids` also tells the new id of each old one (-1:
-  // dropped).
+  // A copy with only the nodes for which keep[id] is true and the edges between them; ids are
+  // renumbered, and edges of _SOURCE and _SINK are left out. `new_ids` gets the new id of each old one
+  // (-1: dropped).
   std::unique_ptr<Graph> CloneSubset(const std::vector<bool>& keep,
                                      std::vector<int>* new_ids = nullptr) const;
 
-  // A copy in which nodes are numbered in this order. REQUIRES: `order` holds each op node once.
+  // A copy with nodes numbered in this order. REQUIRES: `order` holds each op node once.
   std::unique_ptr<Graph> CloneInOrder(const std::vector<Node*>& order) const;
 
   const OpRegistry& ops() const { return ops_; }
@@ -153,15 +153,15 @@ class Graph {
   // Looks in the function library, then in the registry.
   StatusOr<const OpRegistration*> LookUpOp(std::string_view name) const;
 
-  // Adds a node; checks attributes and works out its types. The name must be new: AlreadyExists otherwise.
+  // Adds a node; checks attributes and infers its types. The name must be new: AlreadyExists otherwise.
   // Missing attributes get their defaults.
   StatusOr<Node*> AddNode(std::string_view name, std::string_view op, AttrMap attrs,
                           std::string_view device = {});
-  // Adds a copy of what `props` says. REQUIRES: props valid; name new.
+  // Adds a node with `props`. REQUIRES: props valid; name new.
   Node* AddNodeWithProps(std::string_view name, std::shared_ptr<const NodeProps> props);
-  // Removes the node and its edges. Ids are not used again.
+  // Removes the node and its edges. Ids are not reused.
   void RemoveNode(Node* node);
-  // Takes back the newest nodes, those with ids from `first_id` on, as if they had never been added.
+  // Removes the newest nodes, those with ids from `first_id` on, as if they had never been added.
   void RemoveNodesFrom(int first_id);
   // REQUIRES: slots exist, types agree, the input slot is free.
   Edge* AddEdge(Node* src, int src_output, Node* dst, int dst_input);
@@ -170,7 +170,7 @@ class Graph {
   // As AddControlEdge without looking for a duplicate.
   Edge* AddControlEdgeUnchecked(Node* src, Node* dst);
   void RemoveEdge(Edge* edge);
-  // Points input `dst_input` of `dst` at another tensor.
+  // Connects input `dst_input` of `dst` to another tensor.
   void UpdateInput(Node* dst, int dst_input, Node* src, int src_output);
 
   Node* source() const { return nodes_[kSourceId]; }
@@ -183,19 +183,19 @@ class Graph {
   Edge* edge(int id) const { return edges_[id]; }
   // Null when there is none.
   Node* FindNode(std::string_view name) const;
-  // All nodes but _SOURCE and _SINK that exist, by ascending id. Nodes added during the loop may be missed.
+  // All existing nodes except _SOURCE and _SINK, by ascending id. Nodes added during the loop may be missed.
   std::vector<Node*> OpNodes() const;
-  // `prefix`, or `prefix_1`, … : the first that no node has.
+  // `prefix`, or `prefix_1`, … : the first that is not the name of a node.
   std::string NewName(std::string_view prefix);
 
   // Every node without inputs gets a control edge from _SOURCE, every node without outputs one to _SINK;
-  // edges from or to them that are no longer needed go.
+  // edges from or to them that are no longer needed are removed.
   void FixupSourceAndSinkEdges();
   // Checks invariants: edges agree with slots and types, names unique, every data input connected. Internal
   // on failure.
   Status Validate() const;
 
-  // What a client keeps for this graph, and nobody else looks at: the handle of the C API. Copies have none.
+  // Data of a client about this graph, not used by the engine: the handle of the C API. Copies have none.
   void* client() const { return client_; }
   void set_client(void* client) { client_ = client; }
 
@@ -206,7 +206,7 @@ class Graph {
 
  private:
   friend class Node;
-  // A graph whose _SOURCE and _SINK are still to be made.
+  // A graph without _SOURCE and _SINK, which are added later.
   struct Bare {};
   Graph(const OpRegistry& ops, Bare);
   Node* NewNode(std::string_view name, std::shared_ptr<const NodeProps> props, int id);
@@ -229,15 +229,15 @@ class Graph {
   std::deque<std::string> device_names_;  // index 0 is ""
   std::unordered_map<std::string_view, int> device_index_;
   std::unordered_map<std::string, int> name_counters_;
-  std::shared_ptr<const NodeProps> last_props_;  // nodes in a row that are alike share theirs …
-  AttrMap last_attrs_;                           // … told by their attributes before defaults were added
+  std::shared_ptr<const NodeProps> last_props_;  // consecutive equal nodes share theirs …
+  AttrMap last_attrs_;  // … compared by their attributes before defaults were added
 };
 
-// Nodes such that each comes after its inputs, back edges of loops (into a Merge from a NextIteration) left
-// out. InvalidArgument naming a node of the cycle for a cycle outside a loop. _SOURCE first, _SINK last.
+// Nodes ordered such that each comes after its inputs, without back edges of loops (NextIteration to Merge).
+// InvalidArgument naming a node of the cycle for a cycle outside a loop. _SOURCE first, _SINK last.
 StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph);
-// The same, in which a node comes as early as its id says: by ascending id, but for inputs that have larger
-// ids, which come just before they are needed.
+// The same, ordered by ascending id as far as possible: inputs with larger ids come just before their first
+// consumer.
 StatusOr<std::vector<Node*>> TopologicalOrderById(const Graph& graph);
 
 }  // namespace millrace

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// The attribute by which a node asks to be lowered.
+// The attribute that requests the lowering of a node.
 inline constexpr std::string_view kLowerAttr = "_lower_using_switch_merge";
 
 // If and StatelessIf with a bool condition, Case, While and StatelessWhile with a variable.
@@ -22,13 +22,13 @@ struct LoweredNode {
 };
 
 struct LowerOptions {
-  // Resources that the body of a loop hands on come in as constants. The body must not change anything: it
-  // may start once more after the last iteration, as nothing else holds it.
+  // Resources that the body of a loop only passes on enter as constants. The body must not change anything:
+  // it may start once more after the last iteration, as nothing else delays it.
   bool resources_are_constant = false;
 };
 
-// Writes a condition with Switch and Merge, a loop with Enter, Merge, Switch, NextIteration and Exit, around
-// calls of its functions. The node goes; what waited for it waits until it is over. REQUIRES: CanLower.
+// Lowers a condition to Switch and Merge, a loop to Enter, Merge, Switch, NextIteration and Exit, around
+// calls of its functions. The node is removed; nodes that waited for it wait for its end. REQUIRES: CanLower.
 StatusOr<LoweredNode> LowerFunctional(Node* node, const LowerOptions& options = {});
 
 }  // namespace millrace

@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-// An index from name to number that does not hold the names: the caller says how to get the name of a
-// number. Eight bytes a slot, at most 3/4 full. Hashes have a new seed in each process, so that a graph can't
-// be made to collide.
+// An index from name to number that does not store the names: a function of the caller returns the name of a
+// number. Eight bytes a slot, at most 3/4 full. Hashes have a random seed in each process, so that a graph
+// can't be made to collide.
 class NameTable {
  public:
   // The number under `name`, or -1. `name_of(int)` gives the name of a number that was inserted.
@@ -27,7 +27,7 @@ class NameTable {
   }
   // REQUIRES: the name is not there; number >= 0.
   void Insert(std::string_view name, int number);
-  // REQUIRES: the pair is there.
+  // REQUIRES: the pair was inserted.
   void Erase(std::string_view name, int number);
   void Reserve(size_t count);
 

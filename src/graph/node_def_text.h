@@ -18,17 +18,17 @@ class NodeDef;
 
 namespace millrace {
 
-// [A-Za-z0-9.][A-Za-z0-9_.\\/-]*; with `internal` a '_' may come first, too.
+// [A-Za-z0-9.][A-Za-z0-9_.\\/-]*; with `internal` also with a '_' at the start.
 bool IsValidNodeName(std::string_view name, bool internal);
-// For messages: "{{node b}} = Identity[T=DT_FLOAT, _device=\"/cpu:0\"](a, ^c)"; long lists are cut.
+// For messages: "{{node b}} = Identity[T=DT_FLOAT, _device=\"/cpu:0\"](a, ^c)"; long lists are truncated.
 std::string SummarizeNodeDef(const tensorflow::NodeDef& def);
 // "{{node b}}", as TensorFlow marks nodes in its messages.
 std::string NodeTag(std::string_view name);
-// What ValidateAttrs or NodeProps::Make said of a node, with the node's name where TensorFlow puts it.
+// The error of ValidateAttrs or NodeProps::Make for a node, with the node's name where TensorFlow puts it.
 Status WithNodeName(const Status& status, const OpDef& op, std::string_view node);
 // "float, int32".
 std::string DataTypesText(std::span<const DataType> types);
-// The memory that the tensors in `value` ask for by their shapes; INT64_MAX / 4 when that is beyond all
+// The memory of the tensors in `value` according to their shapes; INT64_MAX / 4 if that is out of
 // bounds.
 int64_t DeclaredTensorBytes(const tensorflow::AttrValue& value);
 

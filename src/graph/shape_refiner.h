@@ -15,38 +15,38 @@
 
 namespace millrace {
 
-// Computes an op without state from the values of its inputs.
+// Computes a stateless op from the values of its inputs.
 using OpEvaluator = StatusOr<std::vector<Tensor>> (*)(std::string_view name,
                                                       const std::shared_ptr<const NodeProps>& props,
                                                       std::span<const Tensor> inputs);
 
 // Infers the shapes of a graph's tensors, node by node as the graph grows. Constant inputs, and shapes
-// computed from shapes (Shape, Pack, Concat, Slice …), are followed; with an evaluator also what is computed
-// by other ops from constants and known shapes, as far as it is small. One thread.
+// computed from shapes (Shape, Pack, Concat, Slice …), are evaluated; with an evaluator also small values
+// that other ops compute from constants and known shapes. One thread.
 class ShapeRefiner {
  public:
   explicit ShapeRefiner(const Graph& graph, OpEvaluator evaluator = nullptr);
   ~ShapeRefiner();
 
-  // REQUIRES: the nodes behind its inputs were added. Errors carry TensorFlow's context:
-  // " for 'm' (op: 'MatMul') with input shapes: [2,3], [4,5]."
+  // REQUIRES: the producers of its inputs were added. Errors have TensorFlow's context: " for 'm' (op:
+  // 'MatMul') with input shapes: [2,3], [4,5]."
   Status AddNode(const Node& node);
-  // Merges what is known from elsewhere into the shape of an output.
+  // Merges externally known information into the shape of an output.
   Status MergeOutput(const Node& node, int output, const PartialShape& shape);
-  // Forgets the nodes with these ids and above, which may then stand for other nodes.
+  // Drops the nodes with these ids and above, whose ids may then be reused.
   void ForgetNodesFrom(int first_id);
   // Unknown for nodes that were not added.
   PartialShape OutputShape(const Node& node, int output) const;
   // Shape and type of the resource behind output `output`, if known.
   bool OutputHandle(const Node& node, int output, PartialShape* shape, DataType* dtype) const;
-  // What is known of it from elsewhere.
+  // Sets them from external information.
   void SetOutputHandle(const Node& node, int output, const PartialShape& shape, DataType dtype);
   // To be called before the properties or inputs of a node change.
   void ForgetLast();
-  // What the evaluator gives for a node with these inputs; it is kept. Null without an evaluator, and when it
-  // fails.
+  // The evaluator's result for a node with these inputs, which is cached. Null without an evaluator, and on
+  // an error.
   const std::vector<Tensor>* Evaluate(const Node& node, std::span<const Tensor> inputs) const;
-  // What it gave before.
+  // The cached result.
   const std::vector<Tensor>* Evaluated(const Node& node) const;
   bool evaluates() const;
 
@@ -55,7 +55,7 @@ class ShapeRefiner {
   std::unique_ptr<State> state_;
 };
 
-// The value of a tensor when it is known from the graph alone: a Const, or a shape computation of known
+// The value of a tensor if it is known from the graph alone: a Const, or computed from known
 // shapes.
 StatusOr<Tensor> ConstantValue(const Node& node, int output, const ShapeRefiner* shapes);
 

@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-// Objects whose addresses never change, in blocks that grow from 16 to 2,048 objects: a small graph stays
-// small and a large one needs few allocations. Objects are default-constructed and live as long as the arena.
+// Objects with stable addresses, in blocks that grow from 16 to 2,048 objects: a small graph stays small and
+// a large one needs few allocations. Objects are default-constructed and live as long as the arena.
 template <typename T>
 class StableArena {
  public:

@@ -21,8 +21,8 @@ namespace millrace {
 // _Arg, _Retval, _Send, _Recv.
 const OpRegistry& TestOps();
 
-// A node with inputs "a", "a:1", "^a" of the graph. Adds a failure to the test, and returns null, when it
-// can't be.
+// A node with inputs "a", "a:1", "^a" of the graph. Adds a failure to the test, and returns null, on an
+// error.
 Node* AddTestNode(Graph* graph, std::string_view name, std::string_view op,
                   const std::vector<std::string>& inputs = {}, AttrMap attrs = {},
                   std::string_view device = {});
@@ -30,7 +30,7 @@ Node* AddTestNode(Graph* graph, std::string_view name, std::string_view op,
 // Parses the text form of a GraphDef.
 tensorflow::GraphDef GraphDefFromText(const std::string& text);
 
-// One line a node in id order, "name = Op(a, b:1, ^c) @device": enough to compare graphs by.
+// One line per node in id order, "name = Op(a, b:1, ^c) @device", to compare graphs.
 std::string GraphText(const Graph& graph);
 
 }  // namespace millrace

@@ -12,19 +12,19 @@
 
 namespace millrace::io {
 
-// Reads the entries of the main table of an LMDB database in the order of their keys, in the format of its
-// versions 0.9 on 64-bit machines with little-endian numbers. Takes no lock: nobody may write to the file
-// meanwhile. One thread at a time. DataLoss for a file that no LMDB has written; each page is read at most
-// once, so that no file keeps a reader for ever.
+// Reads the entries of the main table of an LMDB database in the order of their keys, in the format of
+// versions 0.9 on 64-bit little-endian machines. Takes no lock: the file must not be written meanwhile. One
+// thread at a time. DataLoss for an invalid file; each page is read at most once, so that reading always
+// ends.
 class LmdbFile {
  public:
   // A database file, or a folder with a "data.mdb".
   static StatusOr<std::unique_ptr<LmdbFile>> Open(Env& env, const std::string& path);
-  // False when there are no more. A key with several values comes once with each.
+  // False at the end. A key with several values is returned once with each.
   StatusOr<bool> Next(std::string* key, std::string* value);
 
  private:
-  // A page, or a part of one that is like a page, and the next of its nodes.
+  // A page, or a part of one with the same layout, and the index of its next node.
   struct Level {
     std::string page;
     int next = 0;
@@ -34,7 +34,7 @@ class LmdbFile {
     std::string_view key, data;  // data: of a leaf
     uint64_t child = 0;          // of a branch
     uint16_t flags = 0;          // of a leaf
-    uint32_t size = 0;           // of a leaf: what it says of its data, which may be elsewhere
+    uint32_t size = 0;           // of a leaf: the size of its data, which may be elsewhere
   };
 
   LmdbFile(std::string path, std::unique_ptr<RandomAccessFile> file, uint64_t length)
@@ -43,7 +43,7 @@ class LmdbFile {
   Status ReadBytes(uint64_t offset, size_t n, std::string* out) const;
   StatusOr<std::string> ReadPage(uint64_t number, uint16_t kinds);
   Status Push(std::vector<Level>* levels, uint64_t page);
-  // The next leaf node below `levels`; false at their end.
+  // The next leaf node below `levels`; false at the end.
   StatusOr<bool> NextNode(std::vector<Level>* levels, Node* node);
   StatusOr<Node> NodeAt(const Level& level) const;
   Status StartValues(const Node& node);
@@ -54,9 +54,9 @@ class LmdbFile {
   const std::unique_ptr<RandomAccessFile> file_;
   const uint64_t length_;
   uint64_t page_size_ = 0;
-  uint64_t pages_left_ = 0;  // to be read; more are in no tree
+  uint64_t pages_left_ = 0;  // still to be read; a valid tree has no more
   std::vector<Level> levels_;
-  std::vector<Level> values_;  // of the key at hand, when it has several
+  std::vector<Level> values_;  // of the current key, when it has several
   std::string key_;
 };
 

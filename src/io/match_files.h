@@ -11,16 +11,16 @@
 
 namespace millrace::io {
 
-// Whether `pattern` stands for all of `text`: '*' for any characters, '?' for one, "[a-z]" and "[^a-z]" (or
-// "[!a-z]") for one of a set or none of it, '\' for the next character itself. Time is at most in proportion
+// Whether `pattern` matches all of `text`: '*' for any characters, '?' for one, "[a-z]" and "[^a-z]" (or
+// "[!a-z]") for one in a set or not in it, '\' for the next character itself. Takes time at most proportional
 // to the product of both lengths.
 bool MatchesPattern(std::string_view pattern, std::string_view text);
 
-// The paths that match, sorted. Wildcards do not match '/', and names that begin with '.' are no exception.
-// Folders that are not there or may not be read match nothing.
+// The paths that match, sorted. Wildcards do not match '/', but may match a leading '.'. Folders that do not
+// exist or may not be read match nothing.
 StatusOr<std::vector<std::string>> MatchingFiles(Env& env, const std::string& pattern);
 
-// Makes the folder and those above it, where they are not there yet.
+// Creates the folder and its parents where they do not exist.
 Status MakeFolders(Env& env, const std::string& folder);
 
 }  // namespace millrace::io

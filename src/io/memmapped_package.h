@@ -22,24 +22,24 @@ namespace tensorflow {
 class MemmappedFileSystemDirectory;
 }  // namespace tensorflow
 
-// Packages as TensorFlow's MemmappedFileSystem has them: one file with the elements of tensors, where a
-// mapping of the file can use them, and messages; then a directory of their names, and its offset in 8 bytes.
+// Packages of TensorFlow's MemmappedFileSystem: one file with elements of tensors, aligned for use in a
+// mapping of the file, and messages; then a directory of their names, and its offset in 8 bytes.
 namespace millrace::io {
 
-// Names in a package are this and letters, digits, '_' and '.'.
+// Names in a package consist of this and letters, digits, '_' and '.'.
 inline constexpr char kMemmappedPrefix[] = "memmapped_package://";
 // Where converted graphs are.
 inline constexpr char kMemmappedGraphDef[] = "memmapped_package://.";
 
 bool IsMemmappedName(std::string_view name);
 
-// Writes a package, which appears under its name when it is whole. One thread at a time.
+// Writes a package, which appears under its name when it is complete. One thread at a time.
 class MemmappedPackageWriter {
  public:
   static StatusOr<std::unique_ptr<MemmappedPackageWriter>> Open(Env& env, const std::string& path);
   ~MemmappedPackageWriter();
 
-  // InvalidArgument for a name that is malformed or there already, and for types without plain bytes.
+  // InvalidArgument for a name that is malformed or in use, and for types without a fixed size.
   Status AddTensor(const std::string& name, const Tensor& tensor);
   Status AddMessage(const std::string& name, const google::protobuf::MessageLite& message);
   // Makes everything durable, then visible. Once.
@@ -60,21 +60,21 @@ class MemmappedPackageWriter {
   bool finished_ = false;
 };
 
-// A region together with its package, "path#memmapped_package://name": as ImmutableConst finds it anywhere.
+// A region with its package, "path#memmapped_package://name", which ImmutableConst finds in all sessions.
 std::string QualifiedName(const std::string& package, const std::string& name);
 // The two parts of such a name; nothing for others.
 std::optional<std::pair<std::string, std::string>> SplitQualifiedName(const std::string& name);
 
-// An Env that has the regions of a package besides the files of another Env. The package stays mapped as long
-// as this or one of its regions lives.
+// An Env with the regions of a package in addition to the files of another Env. The package stays mapped as
+// long as this or one of its regions lives.
 class MemmappedEnv : public EnvWrapper {
  public:
-  // DataLoss "Corrupted memmapped model file: …" for what is no package.
+  // DataLoss "Corrupted memmapped model file: …" if it is not a package.
   static StatusOr<std::unique_ptr<MemmappedEnv>> Open(Env& base, const std::string& path);
-  // The one that is open in this process already, if the file did not change since.
+  // The package that is open in this process already, if the file did not change since.
   static StatusOr<std::shared_ptr<MemmappedEnv>> OpenShared(Env& base, const std::string& path);
 
-  // NotFound "Region … is not found" for a name that the package lacks.
+  // NotFound "Region … is not found" for a name that is not in the package.
   StatusOr<std::unique_ptr<ReadOnlyMemoryRegion>> NewReadOnlyMemoryRegion(const std::string& path) override;
   StatusOr<std::unique_ptr<RandomAccessFile>> NewRandomAccessFile(const std::string& path) override;
   StatusOr<FileStat> Stat(const std::string& path) override;
@@ -95,8 +95,8 @@ class MemmappedEnv : public EnvWrapper {
   const std::map<std::string, Range> ranges_;
 };
 
-// The elements that a file has from its start, or a region that QualifiedName names. The tensor keeps them
-// mapped and must not be written to; elements at odd addresses and bools are copied. InvalidArgument when
+// The elements at the start of a file, or of a region that QualifiedName names. The tensor holds the mapping
+// and must not be written to; elements at unaligned addresses and bools are copied. InvalidArgument when
 // there are too few bytes.
 StatusOr<Tensor> MapTensor(Env& env, const std::string& name, DataType dtype, const TensorShape& shape);
 

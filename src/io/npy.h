@@ -18,16 +18,16 @@
 // Objects, dates and records are refused.
 namespace millrace::io {
 
-// `what` names the bytes in errors: InvalidArgument for what is not understood, DataLoss for what is broken.
+// `what` names the bytes in errors: InvalidArgument for unsupported contents, DataLoss for corrupt ones.
 StatusOr<Tensor> ParseNpy(std::string_view bytes, const std::string& what);
-// bfloat16, quantised types and handles have no counterpart: InvalidArgument. Strings become "S", with the
-// length of the longest; Unimplemented when one ends in a zero, which NumPy would lose.
+// bfloat16, quantised types and handles are not supported: InvalidArgument. Strings become "S", with the
+// length of the longest; Unimplemented when one ends in a zero byte, which NumPy would drop.
 StatusOr<std::string> NpyBytes(const Tensor& tensor);
 
 StatusOr<Tensor> ReadNpyFile(Env& env, const std::string& path);
 Status WriteNpyFile(Env& env, const std::string& path, const Tensor& tensor);
 
-// The arrays of an archive by name, without ".npy". Members are stored or deflated; their sums are checked.
+// The arrays of an archive by name, without ".npy". Members are stored or deflated; checksums are checked.
 StatusOr<std::map<std::string, Tensor>> ParseNpz(std::string_view bytes, const std::string& what);
 // An archive whose members are stored, as numpy.savez makes it.
 StatusOr<std::string> NpzBytes(const std::map<std::string, Tensor>& arrays);

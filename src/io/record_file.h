@@ -10,8 +10,8 @@
 #include "io/input_stream.h"
 #include "millrace/status.h"
 
-// TFRecord files: of each record the length (8 bytes, little-endian), the masked CRC-32C of those, the data,
-// and the masked CRC-32C of the data; one after the other, the whole perhaps compressed.
+// TFRecord files: for each record its length (8 bytes, little-endian), the masked CRC-32C of the length, the
+// data, and the masked CRC-32C of the data. The whole file may be compressed.
 namespace millrace::io {
 
 // Reads one from start to end. One thread at a time.
@@ -23,21 +23,21 @@ class RecordReader {
   // Of a file that is not compressed, from the record at `offset` on.
   static StatusOr<std::unique_ptr<RecordReader>> OpenAt(Env& env, const std::string& path, uint64_t offset);
 
-  // Where the next record begins, in the data before compression.
+  // The offset of the next record, in the data before compression.
   uint64_t offset() const { return offset_; }
   // OutOfRange "eof" after the last record. DataLoss "truncated record at …" or "corrupted record at …" with
-  // the offset and the file; then, and after other errors, later calls give the same.
+  // the offset and the file; then, and after other errors, later calls return the same.
   Status Read(std::string* record);
-  // The same, with the bytes where they are until the next call.
+  // The same, with a view of the bytes that is valid until the next call.
   Status ReadView(std::string_view* record);
-  // The same without the data, whose checksum is not checked. Their size.
+  // The same without the data, whose checksum is not checked. Returns its size.
   StatusOr<uint64_t> Skip();
-  // After an error of Read: when only the data of the record were broken, and not its length, the next Read
-  // goes on behind it; false otherwise.
+  // After an error of Read: if only the data of the record is corrupt, and not its length, the next Read
+  // continues after it; false otherwise.
   bool SkipBroken();
-  // Goes to a place that offset() once gave.
+  // Goes to an offset that offset() once returned.
   Status SkipTo(uint64_t offset);
-  // From now on a record of more bytes is ResourceExhausted, before memory is taken for it.
+  // From now on a larger record is ResourceExhausted, before memory is allocated for it.
   void LimitRecords(uint64_t most_bytes) { most_bytes_ = most_bytes; }
 
  private:
@@ -45,7 +45,7 @@ class RecordReader {
       : path_(std::move(path)),
         stream_(std::move(source)),
         begin_(offset),
-        // Few compressed bytes may unpack to very many; a record of a plain file is bounded by the file.
+        // Few compressed bytes may unpack to very many; an uncompressed file bounds its records.
         most_bytes_(compressed ? uint64_t{1} << 30 : UINT64_MAX),
         offset_(offset) {}
   uint64_t position() const { return begin_ + stream_.position(); }
@@ -56,25 +56,25 @@ class RecordReader {
 
   const std::string path_;
   InputStream stream_;
-  const uint64_t begin_;  // where `stream_` does
+  const uint64_t begin_;  // the start of `stream_`
   uint64_t most_bytes_;
   uint64_t offset_;
-  bool only_data_broken_ = false;  // in the record that error_ is about
+  bool only_data_broken_ = false;  // in the record of error_
   Status error_;
-  std::string room_;  // for what is not in one piece
+  std::string room_;  // for data that is not contiguous
 };
 
-// Appends records to a file. The file is whole after Close. One thread at a time.
+// Appends records to a file. The file is complete after Close. One thread at a time.
 class RecordWriter {
  public:
-  // `file` is borrowed.
+  // `file` must outlive this.
   RecordWriter(WritableFile& file, Compression compression);
-  ~RecordWriter();  // closes, and loses the error
+  ~RecordWriter();  // closes, and drops the error
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
   Status Write(std::string_view record);
-  // Writes what compression holds back. The file stays open.
+  // Writes data that is buffered for compression. The file stays open.
   Status Close();
 
  private:

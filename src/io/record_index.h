@@ -15,20 +15,20 @@
 
 namespace millrace::io {
 
-// Where each record of a TFRecord file begins, so that the n-th is found without reading those before it.
+// The offset of each record of a TFRecord file, so that the n-th is found without reading those before it.
 //
-// As a file: "MRRECIX1", then as varints the compression (0, 1 zlib, 2 gzip), the bytes of the record file,
-// the number of records and the length of each one's data, and the masked CRC-32C of all that (4 bytes,
+// Its file: "MRRECIX1", then as varints the compression (0, 1 zlib, 2 gzip), the bytes of the record file,
+// the number of records and the length of each one's data, and the masked CRC-32C of all these (4 bytes,
 // little-endian).
 class RecordIndex {
  public:
-  // Reads the file; verifies the checksums of lengths, not of data. DataLoss with the offset for a
-  // file that is broken. `progress`, unless empty, hears the offset now and then. ResourceExhausted when few
+  // Reads the file; verifies the checksums of lengths, not of data. DataLoss with the offset for a corrupt
+  // file. `progress`, unless empty, is called with the offset periodically. ResourceExhausted when few
   // compressed bytes hold so many records that the index would need more than 10 times the file and 64 MB.
   static StatusOr<RecordIndex> Build(Env& env, const std::string& path, Compression compression,
                                      const std::function<void(uint64_t)>& progress = {});
 
-  // `what` names the bytes in errors: InvalidArgument for something else, DataLoss for what is broken.
+  // `what` names the bytes in errors: InvalidArgument for other contents, DataLoss for corrupt ones.
   static StatusOr<RecordIndex> Parse(std::string_view bytes, const std::string& what);
   std::string Bytes() const;
   static StatusOr<RecordIndex> Load(Env& env, const std::string& path);
@@ -54,14 +54,14 @@ class RecordIndex {
 // Reads records in any order. One thread at a time.
 class IndexedRecordReader {
  public:
-  // FailedPrecondition when the file has another size than the one that the index was made of.
+  // FailedPrecondition if the file has another size than that of the index.
   static StatusOr<std::unique_ptr<IndexedRecordReader>> Open(Env& env, const std::string& path,
                                                              RecordIndex index);
 
   const RecordIndex& index() const { return index_; }
-  // Record i, verified. OutOfRange beyond the last; DataLoss when it is broken or is not where
-  // the index says. Of a compressed file everything up to it is unpacked, from where the last Read ended or
-  // from the start.
+  // Record i, verified. OutOfRange beyond the last; DataLoss when it is corrupt or not at its offset in the
+  // index. In a compressed file everything up to it is decompressed, from the end of the last Read or from
+  // the start.
   Status Read(uint64_t i, std::string* record);
 
  private:

@@ -9,7 +9,7 @@
 
 #include "millrace/status.h"
 
-// Zip archives in memory: stored and deflated members, also with 64-bit sizes; no encryption, no parts.
+// Zip archives in memory: stored and deflated members, also with 64-bit sizes; no encryption, no volumes.
 namespace millrace::io {
 
 struct ZipMember {
@@ -20,16 +20,16 @@ struct ZipMember {
   bool deflated = false;
 };
 
-// The members that the directory at the end of the archive lists; views of `archive`. DataLoss when it does
-// not fit together. `what` names the archive in errors.
+// The members that the directory at the end of the archive lists; views of `archive`. DataLoss if it is
+// inconsistent. `what` names the archive in errors.
 StatusOr<std::vector<ZipMember>> ListZip(std::string_view archive, const std::string& what);
-// Unpacks and checks size and sum. Takes memory as data comes, at most 1032 times the packed size.
+// Unpacks and checks size and checksum. Allocates memory as data arrives, at most 1032 times the packed size.
 StatusOr<std::string> UnpackZipMember(const ZipMember& member, const std::string& what);
 
 // Makes an archive of stored members.
 class ZipWriter {
  public:
-  // ResourceExhausted for what a plain archive can't hold: 4 GiB, 65,535 members, names of 64 KiB.
+  // ResourceExhausted beyond the limits of a plain archive: 4 GiB, 65,535 members, names of 64 KiB.
   Status Add(std::string_view name, std::string_view data);
   std::string Finish() &&;
 

@@ -12,8 +12,8 @@ namespace millrace {
 
 class BlockingCall;
 
-// A kernel that may hold its thread until something else of the same step has happened: the code of programs,
-// of which the engine knows nothing. Its calls run where nothing else has to wait for them.
+// A kernel that may block its thread until something else in the same step has happened: user code, which the
+// engine knows nothing about. Its calls run on threads that no other work has to wait for.
 class BlockingKernel : public AsyncOpKernel {
  public:
   using AsyncOpKernel::AsyncOpKernel;
@@ -37,11 +37,11 @@ class BlockingCall {
 
   // Whether the kernel's last call took so long that this one is worth another thread.
   bool slow() const { return kernel_->slow_.load(std::memory_order_relaxed); }
-  // Blocks the calling thread as long as the kernel does.
+  // Blocks the calling thread for the duration of the call.
   Status Compute();
-  // Once, after Compute.
+  // To be called once, after Compute.
   void Finish(Status status) { done_(std::move(status)); }
-  // Computes and finishes in a thread for the purpose; with an error when there can be no further thread.
+  // Computes and finishes in a thread of its own; with an error when no further thread is possible.
   static void RunInThread(BlockingCall call);
 
  private:
@@ -50,19 +50,19 @@ class BlockingCall {
   AsyncOpKernel::Done done_;
 };
 
-// Has `work` run by a thread that may block: one that is idle, or a new one. False, and `work` is as it was,
-// when there can be no further thread. Threads end when they are idle for some seconds.
+// Runs `work` on a thread that may block: an idle one, or a new one. False, and `work` is unchanged, when no
+// further thread is possible. Threads end when they are idle for some seconds.
 bool RunInBlockingThread(UniqueFunction<void()>& work);
 
-// Where calls may run instead of in threads of their own.
+// Runs calls in place of threads of their own.
 class BlockingHost {
  public:
   virtual ~BlockingHost() = default;
-  // Takes the call, which then runs in a thread that has nothing else to do; or returns false.
+  // Takes the call, which then runs on a thread that has nothing else to do; or returns false.
   virtual bool Take(BlockingCall& call) = 0;
 };
 
-// The host of the kernels that the calling thread starts while this lives; null: none.
+// Sets the host of kernels that the calling thread starts during its lifetime; null: none.
 class ScopedBlockingHost {
  public:
   explicit ScopedBlockingHost(BlockingHost* host);
@@ -74,7 +74,7 @@ class ScopedBlockingHost {
   BlockingHost* const before_;
 };
 
-// Runs each call at once in the thread that starts it: for callers that would wait for its end.
+// Runs each call at once on the thread that starts it: for callers that would wait for its end.
 class RunsBlockingCallsHere final : public BlockingHost {
  public:
   bool Take(BlockingCall& call) override {

@@ -15,13 +15,13 @@ namespace millrace {
 struct CallFrame {
   std::span<const Tensor* const> args;
   std::span<Tensor> rets;
-  mutable std::atomic<uint64_t> number{0};  // see Number; 0: not asked for yet
+  mutable std::atomic<uint64_t> number{0};  // see Number; 0: not requested yet
 
   int num_args() const { return static_cast<int>(args.size()); }
   int num_rets() const { return static_cast<int>(rets.size()); }
   const Tensor& arg(int i) const { return *args[i]; }
   void set_ret(int i, const Tensor& value) const { rets[i] = value; }
-  // Never 0, and no other call of the process has it. Made when it is first asked for.
+  // Never 0, and unique among the calls of the process. Created at the first request.
   uint64_t Number() const {
     static std::atomic<uint64_t> last{0};
     uint64_t known = number.load(std::memory_order_relaxed);

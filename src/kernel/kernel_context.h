@@ -22,8 +22,8 @@
 
 namespace millrace {
 
-// A value on an edge: a tensor of its own, a borrowed constant, or a reference to a variable's tensor with
-// its mutex.
+// A value on an edge: an owned tensor, a borrowed constant, or a reference to a variable's tensor with its
+// mutex.
 struct TensorValue {
   enum class Kind : uint8_t { kNone, kValue, kConstant, kRef };
   Tensor value;                      // kValue
@@ -41,10 +41,10 @@ struct TensorValue {
 class SessionTensors;
 struct StepHost;  // the executor's
 
-// What a whole step offers to its kernels. Outlives the step's kernels.
+// The services of a whole step for its kernels. Outlives the step's kernels.
 struct StepServices {
-  // Written out, so that compilers set members one by one: clearing an aggregate of this size costs 12 ns a
-  // step.
+  // A constructor, so that compilers set members one by one: clearing an aggregate of this size costs 12 ns
+  // per step.
   StepServices() {}
 
   int64_t step_id = 0;
@@ -56,11 +56,11 @@ struct StepServices {
   CallFrame* call_frame = nullptr;              // feeds and fetches
   CancellationManager* cancellation = nullptr;  // never null within a step
   ThreadPool* pool = nullptr;                   // null: run everything on the calling thread
-  ThreadPool* inter_op_pool = nullptr;          // of the nodes of called functions; null: one after the other
+  ThreadPool* inter_op_pool = nullptr;          // for nodes of called functions; null: one after the other
   ResourceManager* step_resources = nullptr;    // dropped when the step ends
-  SessionTensors* session_tensors = nullptr;    // null: the step is of no session
+  SessionTensors* session_tensors = nullptr;    // null: the step belongs to no session
   int call_depth = 0;                           // function calls in progress around this step
-  const StepHost* host = nullptr;               // of calls: what the step around them offers
+  const StepHost* host = nullptr;               // for calls: the services of the step around them
 
   // The device with its allocators.
   void UseDevice(Device& of) {
@@ -70,14 +70,14 @@ struct StepServices {
   }
 };
 
-// One invocation of a kernel: its inputs, where its outputs go, and the services of the step. One thread at a
-// time.
+// One invocation of a kernel: its inputs, the destination of its outputs, and the services of the step. One
+// thread at a time.
 class KernelContext {
  public:
   KernelContext(const StepServices& step, const OpKernel* kernel, std::span<TensorValue> inputs,
                 std::span<TensorValue> outputs)
       : step_(&step), kernel_(kernel), inputs_(inputs.data()), outputs_(outputs.data()) {}
-  // Makes the context ready for another node of the same step.
+  // Prepares the context for another node of the same step.
   void Rebind(const OpKernel* kernel, TensorValue* inputs, TensorValue* outputs) {
     kernel_ = kernel;
     inputs_ = inputs;
@@ -89,8 +89,8 @@ class KernelContext {
   int num_outputs() const { return kernel_->num_outputs(); }
   DataType output_type(int i) const { return kernel_->output_type(i); }
 
-  // The value of an input, of either kind. For a reference it is read without the lock: TensorFlow's
-  // semantics.
+  // The value of an input, of either kind. A reference is read without the lock, as in
+  // TensorFlow.
   const Tensor& input(int i) const { return inputs_[i].tensor(); }
   bool input_is_ref(int i) const { return inputs_[i].kind == TensorValue::Kind::kRef; }
   // REQUIRES: input_is_ref(i).
@@ -120,9 +120,9 @@ class KernelContext {
       return std::move(made).status();
     return PutOutput(i, *std::move(made));
   }
-  // Makes the tensor of input `i` the output when it may be overwritten: it is a value that nothing else
-  // holds, of the output's type. The shape is kept, and the input reads as before until the kernel writes the
-  // output. Null, and no change, when it can't be had.
+  // Makes the tensor of input `i` the output when it may be overwritten: it is a value without other
+  // references, of the output's type. The shape is kept, and the input can be read until the kernel writes
+  // the output. Null, and no change, when that is not possible.
   Tensor* TryForward(int i, int output) {
     TensorValue& in = inputs_[i];
     if (in.kind != TensorValue::Kind::kValue || in.value.dtype() != output_type(output) ||
@@ -132,14 +132,14 @@ class KernelContext {
     Tensor* out = &outputs_[output].value;
     *out = std::move(in.value);
     outputs_[output].kind = TensorValue::Kind::kValue;
-    // The input reads as what it became. The walkers leave such a slot alone until it is written again.
+    // Replaces the input by its new value. The walkers do not write such a slot again before it is consumed.
     in.kind = TensorValue::Kind::kConstant;
     in.borrowed = out;
     return out;
   }
-  // Takes over the buffer of the first input in `candidates` without other references and whose type and
-  // number of elements fit, else allocates. The input it took still reads as before until the kernel writes
-  // the output.
+  // Reuses the buffer of the first input in `candidates` that has no other references and a matching type
+  // and number of elements, else allocates. The input can still be read until the kernel writes the
+  // output.
   StatusOr<Tensor*> ForwardInputOrAllocateOutput(std::initializer_list<int> candidates, int output,
                                                  const TensorShape& shape) {
     for (const int i : candidates) {
@@ -153,25 +153,25 @@ class KernelContext {
     return AllocateOutput(output, shape);
   }
   // The tensor of input `i` when its buffer has no other reference and may be overwritten, else a new one. In
-  // device memory, where there is such.
+  // device memory, if the device has its own.
   StatusOr<Tensor> ForwardInputOrAllocateTemp(std::initializer_list<int> candidates, DataType dtype,
                                               const TensorShape& shape);
-  // In device memory, where there is such.
+  // In device memory, if the device has its own.
   StatusOr<Tensor> AllocateTemp(DataType dtype, const TensorShape& shape) {
     return Tensor::Allocate(dtype, shape, allocator());
   }
   StatusOr<Tensor> AllocateHostTemp(DataType dtype, const TensorShape& shape) {
     return Tensor::Allocate(dtype, shape, host_allocator());
   }
-  // Moves input `i` out when it is a value of its own, else copies (sharing the buffer).
+  // Moves input `i` out when it is an owned value, else copies it (sharing the buffer).
   Tensor TakeInput(int i) {
     TensorValue& in = inputs_[i];
     if (in.kind == TensorValue::Kind::kValue) return std::move(in.value);
     return in.tensor();
   }
 
-  // Which execution of a loop this runs in, and the number of the iteration; 0 and 0 outside of loops. The
-  // same in all partitions of the step.
+  // The execution of a loop in which this runs, and the number of the iteration; 0 and 0 outside of loops.
+  // Equal in all partitions of the step.
   uint64_t frame() const { return frame_; }
   int64_t iteration() const { return iteration_; }
   void set_frame(uint64_t frame, int64_t iteration) {
@@ -187,19 +187,19 @@ class KernelContext {
   Rendezvous* rendezvous() const { return step_->rendezvous; }
   CallFrame* call_frame() const { return step_->call_frame; }
   CancellationManager& cancellation() const { return *step_->cancellation; }
-  // Of the memory of the device, and of host memory: the same on a CPU.
+  // Allocators of the device's memory, and of host memory: the same on a CPU.
   Allocator& allocator() const { return *step_->allocator; }
   Allocator& host_allocator() const {
     return step_->host_allocator == nullptr ? *step_->allocator : *step_->host_allocator;
   }
-  // Of the memory where output `i` has to be.
+  // Allocates the memory in which output `i` has to be.
   Allocator& output_allocator(int i) const {
     if (step_->host_allocator == nullptr) [[likely]]
       return *step_->allocator;
     return kernel_->output_on_host(i) ? *step_->host_allocator : *step_->allocator;
   }
-  // Calls fn on disjoint ranges covering [0, total), on this thread and, when the work is worth it, on
-  // others. `cost_ns` is the estimated time of one unit.
+  // Calls fn on disjoint ranges covering [0, total), on this thread and, if there is enough work, on others.
+  // `cost_ns` is the estimated time of one unit.
   void ParallelFor(int64_t total, int64_t cost_ns, ThreadPool::ShardFn fn) const {
     if (step_->pool != nullptr) {
       step_->pool->ParallelFor(total, cost_ns, fn);

@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-// Which nodes a kernel serves: KernelDef("MatMul").Device("CPU").Type<float>("T").
+// The nodes that a kernel implements: KernelDef("MatMul").Device("CPU").Type<float>("T").
 class KernelDef {
  public:
   explicit KernelDef(std::string_view op);
@@ -39,10 +39,10 @@ class KernelDef {
   KernelDef& HostMemory(std::string_view arg);
   KernelDef& Priority(int priority);
   KernelDef& Label(std::string_view label);  // matches attr _kernel
-  // The kernel is the one that another type of device has for the node. It must not look at elements that are
-  // not in host memory here.
+  // Uses the kernel of another device type for the node. It must not access elements that are not in host
+  // memory here.
   KernelDef& SameAs(std::string_view type);
-  // Says that the kernel may wait for something without holding a thread.
+  // Declares that the kernel may wait without blocking a thread.
   KernelDef& Async(bool is_async = true);
 
   const std::string& op() const { return op_; }
@@ -50,9 +50,9 @@ class KernelDef {
   const std::vector<std::string>& host_memory_args() const { return host_memory_args_; }
   int priority() const { return priority_; }
   const std::string& label() const { return label_; }
-  const std::string& same_as() const { return same_as_; }  // "": it is one of its own
+  const std::string& same_as() const { return same_as_; }  // "": a kernel of its own
   bool is_async() const { return is_async_; }
-  // True when the attributes meet every constraint; an attr may be a type or a list of types.
+  // True when the attributes satisfy all constraints; an attr may be a type or a list of types.
   bool Matches(const AttrMap& attrs) const;
   std::string ToString() const;
 
@@ -83,10 +83,10 @@ class KernelRegistry {
   // A kernel that is the same as another device type's.
   void RegisterSame(KernelDef def) { Register(std::move(def), nullptr); }
   // The matching kernel of highest priority. NotFound "No registered 'X' OpKernel for CPU devices compatible
-  // with node …" lists what there is.
+  // with node …" lists the existing ones.
   StatusOr<const KernelDef*> Find(std::string_view device_type, const NodeProps& props) const
       MR_EXCLUDES(mu_);
-  // Where that kernel wants its inputs and outputs on a device with memory of its own.
+  // The memory types of its inputs and outputs on a device with memory of its own.
   StatusOr<KernelMemory> MemoryOf(std::string_view device_type, const NodeProps& props) const
       MR_EXCLUDES(mu_);
   StatusOr<std::unique_ptr<OpKernel>> Create(std::string_view device_type,
@@ -98,7 +98,7 @@ class KernelRegistry {
   std::vector<std::string> Ops() const MR_EXCLUDES(mu_);
   std::vector<const KernelDef*> KernelsOf(std::string_view op) const MR_EXCLUDES(mu_);
 
-  // The one that RegisterBuiltins() fills.
+  // The registry that RegisterBuiltins() fills.
   static KernelRegistry& Global();
 
  private:
@@ -110,11 +110,11 @@ class KernelRegistry {
   StatusOr<const Entry*> FindEntry(std::string_view device_type, const NodeProps& props) const
       MR_REQUIRES_SHARED(mu_);
   using Entries = std::vector<std::unique_ptr<Entry>>;
-  // The best of those of that type; null when there is none, with *mismatch when attributes are why. With
-  // `own`, one that is no other type's.
+  // The best one of that type; null if there is none, with *mismatch set when attributes are the reason. With
+  // `own` only kernels that are not another type's.
   static const Entry* FindBest(const Entries& entries, std::string_view device_type, const NodeProps& props,
                                bool own, bool* mismatch);
-  // The factory of that kernel, or of the one that it is the same as.
+  // The factory of that kernel, or of the one that it reuses.
   static const KernelFactory& FactoryOf(const Entries& entries, const Entry& entry, const NodeProps& props);
   mutable SharedMutex mu_;
   std::unordered_map<std::string, std::vector<std::unique_ptr<Entry>>, StringHash, std::equal_to<>> by_op_

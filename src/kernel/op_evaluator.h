@@ -13,9 +13,9 @@
 
 namespace millrace {
 
-// Runs the CPU's kernel of a node outside of any step, on the calling thread: for values that are wanted
+// Runs the CPU's kernel of a node outside of any step, on the calling thread: for values that are needed
 // while a graph is built. REQUIRES: the op has no state, and `inputs` are initialised and of the node's
-// types. Unimplemented for kernels that wait for something; else the errors of making and running the kernel.
+// types. Unimplemented for kernels that wait; else the errors of creating and running the kernel.
 StatusOr<std::vector<Tensor>> EvaluateOp(std::string_view name, const std::shared_ptr<const NodeProps>& props,
                                          std::span<const Tensor> inputs);
 

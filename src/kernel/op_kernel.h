@@ -19,16 +19,16 @@ class FunctionCaller;
 class KernelContext;
 class ResourceManager;
 
-// Which inputs and outputs of a kernel are in host memory, by number, on a device with memory of its own:
-// those that its registration names, and those whose elements only the host can hold (strings, handles,
+// The inputs and outputs of a kernel in host memory, by index, on a device with memory of its own: those
+// that its registration names, and those with elements that only the host can hold (strings, handles,
 // variants).
 struct KernelMemory {
   std::vector<bool> host_inputs;
   std::vector<bool> host_outputs;
 };
 
-// What a kernel's constructor sees. An attribute that is missing or has another type is remembered as the
-// error of the construction, so constructors read attributes in a straight line.
+// The argument of a kernel's constructor. An attribute that is missing or has another type is kept as the
+// error of the construction, so constructors need no error handling.
 class KernelConstruction {
  public:
   KernelConstruction(std::string_view name, std::shared_ptr<const NodeProps> props, Device& device,
@@ -44,7 +44,7 @@ class KernelConstruction {
   const AttrMap& attrs() const { return props_->attrs; }
   Device& device() const { return device_; }
   ResourceManager& resources() const { return resources_; }
-  // Calls the functions of the graph that the node is in; null where there are none. Outlives the kernel.
+  // Calls the functions of the node's graph; null if there are none. Outlives the kernel.
   FunctionCaller* functions() const { return functions_; }
   // Null: all inputs and outputs are in host memory. Set by the registry.
   const std::shared_ptr<const KernelMemory>& memory() const { return memory_; }
@@ -81,7 +81,7 @@ class OpKernel {
   OpKernel& operator=(const OpKernel&) = delete;
 
   // Must not block. An error ends the step; the executor adds the node's name. On a device with a stream the
-  // outputs need not be computed on return: work in the stream may still do that.
+  // outputs need not be computed on return: work in the stream may still compute them.
   virtual Status Compute(KernelContext& context) = 0;
   virtual AsyncOpKernel* AsAsync() { return nullptr; }
   // The value of output 0 when it never changes (Const), else null. Such a node isn't run at all.
@@ -104,15 +104,15 @@ class OpKernel {
   const std::shared_ptr<const KernelMemory> memory_;
 };
 
-// A kernel that waits for something without holding a thread.
+// A kernel that may wait without blocking a thread.
 class AsyncOpKernel : public OpKernel {
  public:
   using OpKernel::OpKernel;
   using Done = UniqueFunction<void(Status)>;
   // Calls `done` exactly once, from any thread, possibly before returning. `context` lives until then.
   virtual void ComputeAsync(KernelContext& context, Done done) = 0;
-  // The whole computation, and true with its result in `status`, when nothing has to be waited for. Else
-  // false, and nothing has happened. Saves what starting an asynchronous kernel costs.
+  // The whole computation, with its result in `status`, if it need not wait: true. Else false, and nothing
+  // has happened. Saves the cost of starting an asynchronous kernel.
   virtual bool TryCompute(KernelContext& /*context*/, Status& /*status*/) { return false; }
   // Whether TryCompute is worth a call.
   virtual bool tries() const { return false; }

@@ -16,7 +16,7 @@ namespace millrace {
 class Device;
 
 // Where Send nodes leave tensors and Recv nodes fetch them, within one step. Send never waits; a receiver's
-// callback runs when the tensor comes or the step is aborted. Thread-safe.
+// callback runs when the tensor arrives or the step is aborted. Thread-safe.
 class Rendezvous : public RefCounted {
  public:
   // "src_device;incarnation in hex;dst_device;tensor name;frame:iteration", hashed once.
@@ -25,7 +25,7 @@ class Rendezvous : public RefCounted {
     uint64_t hash = 0;
     static Key Make(std::string_view src_device, uint64_t src_incarnation, std::string_view dst_device,
                     std::string_view tensor_name, uint64_t frame = 0, int64_t iteration = 0);
-    // Finds the parts of a key that came from outside: InvalidArgument "Invalid rendezvous key: …".
+    // Parses a key from outside: InvalidArgument "Invalid rendezvous key: …".
     struct Parts {
       std::string src_device, dst_device, tensor_name;
       uint64_t src_incarnation = 0;

@@ -24,16 +24,16 @@ namespace millrace {
 
 class FunctionCaller;
 
-// State that outlives a step: a variable, a queue, a table. Shared by reference count; thread-safe by its own
-// means.
+// State that outlives a step: a variable, a queue, a table. Shared by reference count; ensures its own thread
+// safety.
 class Resource : public RefCounted {
  public:
   virtual std::string DebugString() const = 0;
-  // Whose functions it calls, on threads of its own perhaps. It has to go before they do. Null: none's.
+  // The caller of its functions, possibly on its own threads; it must outlive the resource. Null: none.
   virtual const FunctionCaller* functions() const { return nullptr; }
 };
 
-// What tells types of resources apart: equal in all processes built from the same sources.
+// Identifies the type of a resource: equal in all processes built from the same sources.
 struct ResourceType {
   uint64_t hash = 0;
   std::string name;  // "millrace::Variable"
@@ -49,7 +49,7 @@ struct ResourceType {
 };
 
 // The resources of one device, by container, type and name. Thread-safe. Resources are destroyed outside the
-// lock; who still uses one holds a reference, so dropping it from here is sound at any time.
+// lock; users hold references, so a resource may be dropped here at any time.
 class ResourceManager {
  public:
   static constexpr std::string_view kDefaultContainer = "localhost";
@@ -69,8 +69,8 @@ class ResourceManager {
   Status Create(std::string_view container, std::string_view name, RefPtr<T> resource) {
     return DoCreate(container, ResourceType::Of<T>(), name, std::move(resource));
   }
-  // When callers race, one runs `create` and the others wait for it, so it must not wait for anything itself.
-  // After an error the next caller tries.
+  // When callers race, one runs `create` and the others wait for it, so it must not wait itself. After an
+  // error the next caller tries again.
   template <typename T>
   StatusOr<RefPtr<T>> LookupOrCreate(std::string_view container, std::string_view name,
                                      FunctionRef<StatusOr<RefPtr<T>>()> create) {
@@ -85,16 +85,16 @@ class ResourceManager {
   Status Delete(std::string_view container, std::string_view name) {
     return DoDelete(container, ResourceType::Of<T>().hash, ResourceType::Of<T>().name, name);
   }
-  // Drops everything in `container`; fine when there is nothing.
+  // Drops everything in `container`, which may be empty.
   void Cleanup(std::string_view container) MR_EXCLUDES(mu_);
   // Drops the resources that call these functions.
   void DropUsersOf(const FunctionCaller& functions);
   void Clear() MR_EXCLUDES(mu_);
-  // A line for each resource, sorted.
+  // One line for each resource, sorted.
   std::string DebugString() const MR_EXCLUDES(mu_);
-  // Changes whenever a resource is dropped, so that a look-up may be cached as long as it stays the same.
+  // Changes whenever a resource is dropped, so that a look-up may be cached while it stays the same.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
-  // True as long as nothing was ever created here since the last Clear, at the price of one load.
+  // True if nothing was created here since the last Clear, at the cost of one load.
   bool unused() const { return !used_.load(std::memory_order_acquire); }
 
   // A handle to resource type T under these names. Lookup by handle checks device and type:
@@ -120,7 +120,7 @@ class ResourceManager {
  private:
   using Key = std::pair<uint64_t, std::string>;  // hash of the type, name
   using KeyView = std::pair<uint64_t, std::string_view>;
-  struct KeyHash {  // lets a look-up go without a copy of the name
+  struct KeyHash {  // look-ups without a copy of the name
     using is_transparent = void;
     size_t operator()(const KeyView& key) const { return Hash64(key.second, key.first); }
     size_t operator()(const Key& key) const { return (*this)(KeyView(key)); }
@@ -160,8 +160,8 @@ class ResourceManager {
   std::set<std::pair<std::string, Key>> creating_ MR_GUARDED_BY(create_mu_);
 };
 
-// The tensor behind a variable, of either kind. A reference variable hands out `tensor()` and `mu()`; a
-// resource variable is read by copying the tensor under the lock and written through CopyOnWrite.
+// The tensor of a variable, of either kind. A reference variable provides `tensor()` and `mu()`; a resource
+// variable is read by copying the tensor under the lock and written through CopyOnWrite.
 class Variable : public Resource {
  public:
   explicit Variable(DataType dtype);

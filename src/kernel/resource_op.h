@@ -12,15 +12,15 @@
 
 namespace millrace {
 
-// Under which name a node without the attribute "shared_name" keeps its resource: its own, so that other
+// The name of a resource of a node without the attribute "shared_name": the node's own, so that other
 // sessions on the same devices find it; or a unique one ("_7_node").
 enum class Unnamed { kNodeName, kPrivate };
 
-// Where a node keeps its resource, by its attributes "container" and "shared_name".
+// The place of a node's resource, by its attributes "container" and "shared_name".
 struct ResourceName {
   std::string container;
   std::string name;
-  bool is_private = false;  // goes with the kernel
+  bool is_private = false;  // dropped with the kernel
 };
 StatusOr<ResourceName> NameResource(const KernelConstruction& c, Unnamed unnamed);
 
@@ -42,9 +42,9 @@ StatusOr<RefPtr<T>> FindResource(const KernelContext& context, int i) {
   return context.resources().LookupHandle<T>(handle.scalar<ResourceHandle>());
 }
 
-// The node that owns or shares a resource of type T and hands out its handle, in the form that the op
-// declares. The resource is made by the first run, and looked up no more: after its container was cleared,
-// the ops that use the handle find nothing. One object serves many steps at the same time.
+// The node that owns or shares a resource of type T and outputs its handle, in the form that the op declares.
+// The first run creates the resource, later ones do not look it up: after its container was cleared, ops that
+// use the handle do not find it. One object is used by many steps at the same time.
 class ResourceOpKernelBase : public OpKernel {
  protected:
   ResourceOpKernelBase(KernelConstruction& c, Unnamed unnamed);
@@ -54,7 +54,7 @@ class ResourceOpKernelBase : public OpKernel {
   Status Output(KernelContext& context);
 
   Mutex mu_;                        // taken to read the handle through a reference
-  std::atomic<bool> ready_{false};  // set, by release, when handle_ and the resource are there for good
+  std::atomic<bool> ready_{false};  // set, by release, when handle_ and the resource are final
 
  private:
   ResourceManager& manager_;
@@ -80,7 +80,7 @@ class ResourceOpKernel : public ResourceOpKernelBase {
 
  protected:
   virtual StatusOr<RefPtr<T>> Make(KernelContext& context) = 0;
-  // Whether a resource that was there before is what this node declares.
+  // Whether an existing resource matches the declaration of this node.
   virtual Status Verify(T& /*shared*/) { return Status(); }
 
  private:

@@ -18,18 +18,18 @@
 namespace millrace {
 
 // Tensors that a session keeps from one step to the next, by handle: "<node>;<number>;<device>". A step that
-// makes one says so with Offer; of these the session keeps those whose handles the step's client fetched.
+// makes one registers it with Offer; the session keeps those whose handles the step's client fetched.
 // Thread-safe.
 class SessionTensors {
  public:
-  // Where a resource handle to such a tensor says that it is.
+  // The container of resource handles to such tensors.
   static constexpr std::string_view kContainer = "TensorHandle";
 
   // A handle for the value, as the output of the node that runs in `context`. InvalidArgument when the node
   // has run in this step before.
   StatusOr<std::string> Offer(const KernelContext& context, const Tensor& value);
-  // Takes over what was offered by the nodes of `fetches` ("node" or "node:0") in the step with that
-  // container, once: it leaves the container. Of several calls in a step each may name others.
+  // Takes over the tensors offered by the nodes of `fetches` ("node" or "node:0") in the step with that
+  // container, once: they leave the container. Several calls in a step may name different nodes.
   void Keep(ResourceManager& step_resources, std::span<const std::string> fetches) MR_EXCLUDES(mu_);
   // InvalidArgument when there is none.
   StatusOr<Tensor> Get(std::string_view handle) const MR_EXCLUDES(mu_);

@@ -31,9 +31,9 @@ class KernelRunner {
 
   KernelRunner& Attr(std::string_view name, AttrValue value);
   KernelRunner& Name(std::string name);
-  // A value with another reference, so that the kernel may not overwrite it.
+  // A value with another reference, so that the kernel must not overwrite it.
   KernelRunner& Input(Tensor value);
-  // A value that only the node holds, so that the kernel may work in place; serves one Run().
+  // A value that only the node holds, so that the kernel may compute in place; for one Run().
   KernelRunner& OwnedInput(Tensor value);
   // A reference to the tensor of a variable, which must outlive the runner.
   KernelRunner& RefInput(Variable& variable);
@@ -44,7 +44,7 @@ class KernelRunner {
   KernelRunner& WithRendezvous(Rendezvous* rendezvous);
   KernelRunner& Frame(CallFrame* frame);
 
-  // Whether the op's signature takes these attributes and inputs: the error that importing such a node would
+  // Whether the op's signature allows these attributes and inputs: the error that importing such a node would
   // give.
   Status CheckSignature();
   // Makes the kernel on the first call. Returns the outputs' values (of reference outputs too).
