@@ -22,9 +22,9 @@ namespace millrace {
 inline constexpr int kMaxAttrNesting = 64;
 
 // A proto without a value gives an unset AttrValue. InvalidArgument, naming `attr_name`, for a list of
-// several kinds, a malformed tensor or shape, a number that is no type, and nesting beyond kMaxAttrNesting. A
-// tensor's few encoded bytes can claim gigabytes: a caller that decodes many gives a budget, from which each
-// tensor takes its size.
+// several kinds, a malformed tensor or shape, a number that is not a type, and nesting beyond
+// kMaxAttrNesting. A tensor's few encoded bytes can claim gigabytes: a caller that decodes many passes a
+// budget, from which the size of each tensor is subtracted.
 StatusOr<AttrValue> AttrValueFromProto(const tensorflow::AttrValue& proto, std::string_view attr_name,
                                        int64_t* tensor_bytes_budget = nullptr);
 StatusOr<NameAttrList> NameAttrListFromProto(const tensorflow::NameAttrList& proto,
@@ -33,7 +33,7 @@ StatusOr<NameAttrList> NameAttrListFromProto(const tensorflow::NameAttrList& pro
 StatusOr<AttrMap> AttrMapFromProto(const google::protobuf::Map<std::string, tensorflow::AttrValue>& protos,
                                    int64_t* tensor_bytes_budget = nullptr);
 
-// The same, of attributes that are not needed any more: their tensors take the messages' memory over.
+// The same for attributes that are no longer needed: their tensors take over the messages' memory.
 StatusOr<AttrMap> TakeAttrMapFromProto(google::protobuf::Map<std::string, tensorflow::AttrValue>* protos);
 
 // The inverses. The proto is overwritten.

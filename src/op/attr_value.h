@@ -32,7 +32,7 @@ struct AttrPlaceholder {
   friend bool operator==(const AttrPlaceholder&, const AttrPlaceholder&) = default;
 };
 
-// A list of none of the kinds yet: what "list(type)" and the others look like when empty.
+// A list of unknown kind: an empty "list(type)" or other list.
 struct EmptyList {
   friend bool operator==(const EmptyList&, const EmptyList&) = default;
 };
@@ -46,7 +46,7 @@ class AttrValue {
                                std::vector<bool>, std::vector<DataType>, std::vector<PartialShape>,
                                std::vector<Tensor>, std::vector<NameAttrList>>;
 
-  // All of these are compiled once, in attr_value.cc: what copies and destroys so many alternatives is long.
+  // All of these are compiled once, in attr_value.cc: copying and destroying so many types is much code.
   AttrValue() noexcept;
   AttrValue(const AttrValue& o);
   AttrValue(AttrValue&& o) noexcept;
@@ -68,7 +68,7 @@ class AttrValue {
   AttrValue(NameAttrList v);        // NOLINT(google-explicit-constructor)
   AttrValue(AttrPlaceholder v);     // NOLINT(google-explicit-constructor)
   AttrValue(EmptyList v);           // NOLINT(google-explicit-constructor)
-  // A list of a kind that Variant has; an empty one becomes an EmptyList.
+  // A list of a kind in Variant; an empty one becomes an EmptyList.
   template <typename T>
   AttrValue(std::vector<T> v);  // NOLINT(google-explicit-constructor)
 
@@ -83,9 +83,9 @@ class AttrValue {
   // The spelling of the type in the registration language: "int", "list(type)", …; "any list" for an empty
   // list.
   std::string_view TypeName() const;
-  // True when the value may stand for an attribute of type `type` ("list(int)", …).
+  // True when an attribute of type `type` ("list(int)", …) may have the value.
   bool HasType(std::string_view type) const;
-  // For messages: 3, "abc", DT_FLOAT, [1, 2], …; long values are shortened.
+  // For messages: 3, "abc", DT_FLOAT, [1, 2], …; long values are truncated.
   std::string ToString() const;
   // Values are equal when they print and serialise equally; tensors are compared by content.
   friend bool operator==(const AttrValue& a, const AttrValue& b);
@@ -96,8 +96,8 @@ class AttrValue {
   Variant v_;
 };
 
-// OK when `value` may stand for an attribute of type `type`; otherwise says what is there instead: "AttrValue
-// had value with type 'int' when 'string' expected". An empty list suits every list type; reference types are
+// OK when an attribute of type `type` may have `value`; otherwise the error names the actual type: "AttrValue
+// had value with type 'int' when 'string' expected". An empty list fits every list type; reference types are
 // refused.
 Status CheckAttrType(const AttrValue& value, std::string_view type);
 

@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-// NodeProps::Make for a node of what is to become the body of a function: attributes may be placeholders,
-// which stand for attributes of that function. InvalidArgument when a type depends on one.
+// NodeProps::Make for a node of the body of a future function: attributes may be placeholders, which stand
+// for attributes of that function. InvalidArgument when a type depends on one.
 StatusOr<std::shared_ptr<const NodeProps>> MakePropsInBody(const OpRegistration& op, AttrMap attrs);
 // Whether some attribute that the op declares is a placeholder.
 bool HasPlaceholders(const NodeProps& props);

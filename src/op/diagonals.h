@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// Diagonals of a matrix by number: 0 is the main one, those above it are positive. A stack of them has one
-// row for each, the uppermost first, each starting at the row's first element.
+// Diagonals of a matrix by number: 0 is the main one, those above it are positive. In a tensor of diagonals
+// each has one row, the uppermost first, aligned to the left.
 struct DiagonalRange {
   int64_t lower = 0, upper = 0;
   int64_t count() const { return upper - lower + 1; }
@@ -44,7 +44,7 @@ inline StatusOr<DiagonalRange> ReadDiagonals(const Tensor& k) {
   return range;
 }
 
-// Whether both ends lie in a matrix; sizes that are not known are negative.
+// Whether both ends lie in a matrix; unknown sizes are negative.
 inline Status CheckDiagonals(const DiagonalRange& range, int64_t rows, int64_t columns) {
   const auto check = [&](int64_t d, const char* name) -> Status {
     const bool in_rows = rows < 0 || d > -rows, in_columns = columns < 0 || d < columns;
@@ -56,8 +56,8 @@ inline Status CheckDiagonals(const DiagonalRange& range, int64_t rows, int64_t c
   return check(range.upper, "upper_diag_index");
 }
 
-// The size of the matrix that diagonals of at most `length` elements make. -1: as small as possible, or
-// square when both are.
+// The size of the matrix with diagonals of at most `length` elements. -1: as small as possible, or square
+// when both are.
 struct MatrixSize {
   int64_t rows = -1, columns = -1;
 };

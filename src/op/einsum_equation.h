@@ -11,19 +11,19 @@
 
 namespace millrace {
 
-// The equation of an Einsum: for each operand and the result a letter per dimension, and at most one '.' that
-// stands for any number of dimensions, which are aligned at the last and broadcast.
+// The equation of an Einsum: for each operand and the result one letter per dimension, and at most one '.'
+// for any number of dimensions, which are aligned at the last and broadcast.
 struct EinsumEquation {
   std::vector<std::string> inputs;  // one or two
   std::string output;
 };
 StatusOr<EinsumEquation> ParseEinsum(std::string_view equation);
 
-// One label per dimension of an operand: a letter, or for the dimension i of an ellipsis, counted from its
-// last one, kEllipsisLabel + i.
+// One label per dimension of an operand: a letter, or kEllipsisLabel + i for dimension i of an ellipsis,
+// counted from its last one.
 inline constexpr int kEllipsisLabel = 128;
 StatusOr<std::vector<int>> EinsumLabels(const std::string& subscripts, int rank);
-// Those of the result; its ellipsis has the most dimensions that one of an operand has.
+// Those of the result; its ellipsis has as many dimensions as the largest of an operand.
 std::vector<int> EinsumOutputLabels(const std::string& subscripts,
                                     std::span<const std::vector<int>> operands);
 

@@ -14,11 +14,11 @@
 
 namespace millrace {
 
-// How an instruction does what such a node does; null if none does, by its op's record and its types. AddN
-// takes one instruction less than it has terms.
+// How an instruction computes a node, by its op's record and its types; null if none can. AddN takes one
+// instruction less than it has terms.
 const ElementwiseForm* InstructionOf(const NodeProps& props);
 
-// What a node of _FusedElementwise computes, as its attributes say. Values are counted: first the inputs,
+// The program of a _FusedElementwise node, given by its attributes. Values are numbered: first the inputs,
 // then the results of the instructions.
 struct ElementwiseProgram {
   static constexpr int kMaxInputs = 24;
@@ -29,21 +29,21 @@ struct ElementwiseProgram {
     const OpRegistration* op = nullptr;
     DataType type = DataType::kInvalid;    // of the result
     std::array<uint8_t, 3> operands = {};  // as many as the op takes
-    std::string node;                      // whose work it is, for messages
+    std::string node;                      // the original node, for messages
 
     const ElementwiseForm& form() const { return op->elementwise; }
   };
   int num_inputs = 0;
   std::vector<DataType> types;  // of all values
   std::vector<Instruction> instructions;
-  std::vector<int> results;  // the value of each output, all of them results of instructions
+  std::vector<int> results;  // the value of each output; all are results of instructions
 
   int num_values() const { return num_inputs + static_cast<int>(instructions.size()); }
 
-  // InvalidArgument says which instruction is wrong and how. Ops are those of OpRegistry::Global(). What is
-  // returned is in bounds and of fitting types throughout.
+  // InvalidArgument says which instruction is invalid and why. Ops are those of OpRegistry::Global(). The
+  // result has valid indices and matching types.
   static StatusOr<ElementwiseProgram> Read(const AttrMap& attrs);
-  // The attributes that Read reads. REQUIRES: as Read returns it.
+  // The attributes that Read reads. REQUIRES: a program that Read would return.
   AttrMap ToAttrs() const;
 };
 

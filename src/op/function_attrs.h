@@ -9,19 +9,19 @@
 
 namespace millrace {
 
-// Of a SymbolicGradient: the scope of the computation that it belongs to, "gradients" without it.
+// On a SymbolicGradient: the scope of its gradient computation, "gradients" without it.
 inline constexpr std::string_view kGradientScopeAttr = "_gradient_scope";
-// Of a function that is registered as a gradient: it computes again what it needs of its function, and the
-// nodes that both have are of the same names. Its value is the scope that names its own arrays of gradients.
+// On a function that is registered as a gradient: it recomputes values of its function, and common nodes have
+// the same names. Its value is the scope that names its own arrays of gradients.
 inline constexpr std::string_view kRecomputesAttr = "_recomputes";
-// Of such a function, the name of the other, whose gradient it thereby is.
+// On such a function: the name of the function whose gradient it is.
 inline constexpr std::string_view kGradientOfAttr = "_gradient_of";
-// Of a node that calls a function by its name: the function that it calls instead, and the types of the
-// further outputs that this one has, which the gradient takes.
+// On a node that calls a function by its name: the function that it calls instead, and the types of its
+// additional outputs, which the gradient uses.
 inline constexpr std::string_view kForwardAttr = "_forward";
 inline constexpr std::string_view kKeptTypesAttr = "_kept_types";
 
-// A node that calls a function by its name, with the outputs that kKeptTypesAttr says.
+// A node that calls a function by its name, with the additional outputs of kKeptTypesAttr.
 std::shared_ptr<const NodeProps> WithKeptTypes(std::shared_ptr<const NodeProps> props);
 
 }  // namespace millrace

@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-// On the _Arg of a resource: the type of what the resource holds.
+// On the _Arg of a resource: the type of its value.
 inline constexpr std::string_view kHandleTypeAttr = "_handle_type";
 
 }  // namespace millrace

@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// What a node is, apart from its name, device and edges. Immutable once shared: copies of a graph and the
+// The properties of a node except name, device and edges. Immutable once shared: copies of a graph and the
 // kernels made from it share it. The registration must outlive it.
 struct NodeProps {
   const OpRegistration* op = nullptr;
@@ -20,7 +20,7 @@ struct NodeProps {
   std::vector<DataType> input_types;
   std::vector<DataType> output_types;
 
-  // Fills in default attributes, checks all of them and works out the types.
+  // Sets default attributes, checks all of them and infers the types.
   static StatusOr<std::shared_ptr<const NodeProps>> Make(const OpRegistration& op, AttrMap attrs);
 };
 

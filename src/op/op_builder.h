@@ -15,7 +15,7 @@ namespace millrace {
 class InferenceContext;
 using ShapeFn = std::function<Status(InferenceContext&)>;
 
-// All that is registered about an op.
+// All registered properties of an op.
 struct OpRegistration {
   OpDef def;
   OpTraits traits;
@@ -48,7 +48,7 @@ class OpBuilder {
   OpBuilder& Deprecated(int version, std::string_view explanation);
   OpBuilder& Doc(std::string_view text);  // first line is the summary
   OpBuilder& Shape(ShapeFn fn);
-  OpBuilder& Traits(OpTraits traits);  // replaces them; what NotDifferentiable said stays
+  OpBuilder& Traits(OpTraits traits);  // replaces them; the mark of NotDifferentiable stays
   // Gradients end at the op: it has no gradient function, which is not an error.
   OpBuilder& NotDifferentiable();
   // The op can be an instruction of _FusedElementwise, whose kernel finds the routine by the op's name.

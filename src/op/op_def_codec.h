@@ -13,7 +13,7 @@ namespace millrace {
 
 class OpRegistry;
 
-// Decodes without judging: see ValidateOpDef. InvalidArgument for values that can't be represented.
+// Decodes without validation: see ValidateOpDef. InvalidArgument for values that can't be represented.
 StatusOr<OpDef> OpDefFromProto(const tensorflow::OpDef& proto);
 // The proto is overwritten.
 void OpDefToProto(const OpDef& op, tensorflow::OpDef* proto);

@@ -11,8 +11,8 @@
 namespace millrace {
 
 // Loads a library that registers ops and kernels when it is initialised; it stays loaded. Returns the ops
-// that it registered, also when it was loaded before. A path without '/' is looked for as the system's loader
-// does. NotFound, with the loader's text, for files that are no library or lack a symbol.
+// that it registered, also if it was already loaded. The system's loader searches for a path without '/'.
+// NotFound, with the loader's text, for files that are not libraries or lack a symbol.
 StatusOr<std::vector<const OpRegistration*>> LoadOpLibrary(const std::string& path);
 
 }  // namespace millrace

@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// Looks an op up by name; function libraries put themselves in front of a registry.
+// Looks up an op by name; function libraries precede the registry.
 class OpLookup {
  public:
   virtual ~OpLookup() = default;
@@ -26,21 +26,21 @@ class OpLookup {
 // Thread-safe. Entries are never removed.
 class OpRegistry : public OpLookup {
  public:
-  // AlreadyExists for another registration under the same name; the same one twice is fine.
+  // AlreadyExists for a different registration under the same name; an equal one is allowed.
   Status Register(const OpBuilder& builder) MR_EXCLUDES(mu_);
   Status Register(OpRegistration registration) MR_EXCLUDES(mu_);  // REQUIRES: ValidateOpDef holds
   StatusOr<const OpRegistration*> LookUp(std::string_view name) const override MR_EXCLUDES(mu_);
   // Sorted by name.
   std::vector<const OpRegistration*> All() const MR_EXCLUDES(mu_);
 
-  // Declares ops that have no kernels here, so that graphs which hold them can be loaded, shown and
-  // rewritten. `table` (op_table.h) must stay; it is read when a name is first looked up that is not
-  // registered. A registration comes before a declaration of the same name.
+  // Declares ops that have no kernels here, so that graphs with them can be loaded, shown and rewritten.
+  // `table` (op_table.h) must live as long; it is read when an unregistered name is first looked up. A
+  // registration precedes a declaration of the same name.
   void Declare(std::string_view table) MR_EXCLUDES(mu_);
   // The declared ops that are not registered, sorted by name.
   std::vector<const OpRegistration*> Declared() const MR_EXCLUDES(mu_);
 
-  // The one that RegisterBuiltins() fills.
+  // The registry that RegisterBuiltins() fills.
   static OpRegistry& Global();
 
  private:

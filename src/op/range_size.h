@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// The number of elements of the sequence start, start + delta, … before limit: what the op Range makes. T is
-// int32_t, int64_t, float or double; the arithmetic of the floating-point types is done in T.
+// The number of elements of the sequence start, start + delta, … before limit, as of the op Range. T is
+// int32_t, int64_t, float or double; floating-point arithmetic is done in T.
 template <typename T>
 StatusOr<int64_t> RangeSize(T start, T limit, T delta) {
   if (delta == T(0)) return errors::InvalidArgument("Requires delta != 0");

@@ -15,10 +15,10 @@ namespace millrace {
 
 // Tests shape functions by one-liners: ShapeTester("MatMul").Infer("[2,?];[?,3]") gives "[d0_0,d1_1]".
 // Inputs: shapes separated by ';', "?" for an unknown rank. Result: one shape per output, separated by ';'. A
-// shape that is the very shape of an input prints as "in<input>", a size that is the very size of an input as
-// "d<input>_<dimension>" (the first that fits), other sizes as numbers or "?". An error prints as
-// "e;<message>". Attributes that the test leaves out and that have no default: a type gets its first allowed
-// value or float, a count N and a list of types what the number of inputs asks for.
+// shape that is the same object as that of an input prints as "in<input>", such a size as
+// "d<input>_<dimension>" (the first match), other sizes as numbers or "?". An error prints as "e;<message>".
+// Attributes that the test omits and that have no default: a type gets its first allowed value or float, a
+// count N and a list of types follow from the number of inputs.
 class ShapeTester {
  public:
   explicit ShapeTester(std::string op, const OpLookup& registry = OpRegistry::Global());
@@ -33,13 +33,13 @@ class ShapeTester {
   ShapeTester& Handle(int i, std::string_view shape, DataType dtype);
 
   std::string Infer(std::string_view inputs);
-  // "" when the shapes are as in `expected`, else what they are. `expected` is written like a result of
-  // Infer, with alternatives allowed: "[d0_0|d1_0,3]", "in0|in1"; a number fits each size of that value;
-  // "e;text" any error whose message has `text` in it; "e" any error.
+  // "" when the shapes are as in `expected`, else the shapes. `expected` is written like a result of Infer,
+  // with alternatives allowed: "[d0_0|d1_0,3]", "in0|in1"; a number matches each size of that value; "e;text"
+  // any error whose message contains `text`; "e" any error.
   std::string Check(std::string_view inputs, std::string_view expected);
-  // After Infer or Check: "[2,3]:float" for the resource behind output i, "" when it is not known.
+  // After Infer or Check: "[2,3]:float" for the resource of output i, "" when it is not known.
   const std::string& HandleOf(int i) const { return output_handles_[i]; }
-  // After Infer or Check: the inputs whose values the function wanted.
+  // After Infer or Check: the inputs whose values the function requested.
   const std::vector<int>& Wanted() const { return wanted_; }
 
  private:

@@ -50,20 +50,20 @@ class ShapeHandle {
   const ShapeNode* node_ = nullptr;
 };
 
-// Shape and type of what a resource handle refers to.
+// Shape and type of the resource of a handle.
 struct HandleShapeAndType {
   ShapeHandle shape;
   DataType dtype = DataType::kInvalid;
 };
 
-// What a shape function sees: the node's attributes, the shapes (and where known the values) of its inputs;
-// and where it puts the shapes of the outputs. Owned by the caller of the shape function; one thread.
+// The argument of a shape function: the node's attributes, the shapes (and where known the values) of its
+// inputs, and the shapes of the outputs to be set. Owned by the caller of the shape function; one thread.
 class InferenceContext {
  public:
   static constexpr int64_t kUnknownDim = -1;
   static constexpr int kUnknownRank = -1;
 
-  // Keeps references to `op`, `attrs` and `node_name`. Shapes are copied.
+  // Keeps references to `op`, `attrs` and `node_name`. Copies shapes.
   InferenceContext(const OpDef& op, const AttrMap& attrs, std::string_view node_name, int num_outputs,
                    std::span<const PartialShape> input_shapes);
   InferenceContext(const InferenceContext&) = delete;
@@ -75,7 +75,7 @@ class InferenceContext {
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
   ShapeHandle input(int i) const { return inputs_[i].shape; }
-  // The value of input i when it is known at graph construction, else null; asking marks it as wanted.
+  // The value of input i if it is known at graph construction, else null; the call marks it as requested.
   const Tensor* input_tensor(int i) {
     inputs_[i].requested = true;
     return inputs_[i].tensor;
@@ -84,7 +84,7 @@ class InferenceContext {
   bool requested_input_tensor(int i) const { return inputs_[i].requested; }
   // A shape tensor of which some values are known (a Pack of constants, a Shape of a partly known tensor).
   void set_input_as_shape(int i, ShapeHandle shape) { inputs_[i].as_shape = shape; }
-  // True when MakeShapeFromInput(i) was asked for.
+  // True when MakeShapeFromInput(i) was called.
   bool requested_input_as_shape(int i) const { return inputs_[i].requested_as_shape; }
   const std::vector<HandleShapeAndType>& input_handle(int i) const { return inputs_[i].handle; }
   void set_input_handle(int i, std::vector<HandleShapeAndType> h) { inputs_[i].handle = std::move(h); }
@@ -108,7 +108,7 @@ class InferenceContext {
   // Reading shapes.
   bool RankKnown(ShapeHandle s) const { return s.node_->rank != kUnknownRank; }
   int Rank(ShapeHandle s) const { return s.node_->rank; }
-  DimHandle Dim(ShapeHandle s, int64_t i) const;  // negative counts from the end; unknown for an unknown rank
+  DimHandle Dim(ShapeHandle s, int64_t i) const;  // negative counts from the end; unknown for unknown rank
   int64_t Value(DimHandle d) const { return d.node_->value; }
   bool ValueKnown(DimHandle d) const { return d.node_->value != kUnknownDim; }
   bool FullyDefined(ShapeHandle s) const;
@@ -116,7 +116,7 @@ class InferenceContext {
   PartialShape ToPartialShape(ShapeHandle s) const;
   std::string DebugString(ShapeHandle s) const;  // "[2,?]" or "?"
 
-  // Checking and narrowing; messages are TensorFlow's: "Shape must be rank 2 but is rank 3", …
+  // Checking and refining; messages are TensorFlow's: "Shape must be rank 2 but is rank 3", …
   StatusOr<ShapeHandle> WithRank(ShapeHandle s, int rank);
   StatusOr<ShapeHandle> WithRankAtLeast(ShapeHandle s, int rank);
   StatusOr<ShapeHandle> WithRankAtMost(ShapeHandle s, int rank);
@@ -140,13 +140,13 @@ class InferenceContext {
   // Of unknown rank when there are more dimensions than a tensor can have.
   ShapeHandle MakeShape(const std::vector<DimHandle>& dims);
   StatusOr<ShapeHandle> MakeShapeFromPartial(const PartialShape& shape);
-  // The shape that the value of input i describes (an int32/int64 vector; -1 = unknown when the value allows
+  // The shape given by the value of input i (an int32/int64 vector; -1 = unknown when the value allows
   // it).
   StatusOr<ShapeHandle> MakeShapeFromInput(int i);
-  // The scalar integer value of input i as a size; unknown when the value is not known.
+  // The scalar integer value of input i as a size; unknown if the value is unknown.
   StatusOr<DimHandle> MakeDimFromScalarInput(int i);
 
-  // Arithmetic on sizes; unknown when an operand is and the result isn't determined. Overflow and negative
+  // Arithmetic on sizes; unknown when an operand is and the result is not determined. Overflow and negative
   // results are errors.
   StatusOr<DimHandle> Add(DimHandle a, DimHandle b);
   StatusOr<DimHandle> Subtract(DimHandle a, DimHandle b);
@@ -177,8 +177,8 @@ class InferenceContext {
   const std::string_view node_name_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  // An arena: the first bytes lie in the object, so that the usual node needs no further memory. Dim() of an
-  // unknown shape makes a new size and yet is const, hence mutable.
+  // An arena: the first bytes lie in the object, so that most nodes need no further memory. Dim() of an
+  // unknown shape is const but creates a new size, hence mutable.
   alignas(std::max_align_t) mutable std::byte first_chunk_[768];
   mutable std::vector<std::unique_ptr<std::byte[]>> chunks_;
   mutable std::span<std::byte> free_;
@@ -187,7 +187,7 @@ class InferenceContext {
 // The elements of an int32 or int64 tensor.
 StatusOr<std::vector<int64_t>> IntegerValues(const Tensor& tensor);
 
-// The shape that two shapes broadcast to, as far as it can be told; "Dimensions must be equal, but are 2 and
+// The broadcast shape of two shapes, as far as known; error "Dimensions must be equal, but are 2 and
 // 3".
 StatusOr<ShapeHandle> Broadcast(InferenceContext& c, ShapeHandle a, ShapeHandle b);
 
@@ -221,7 +221,7 @@ struct WindowedOutput {
 };
 StatusOr<WindowedOutput> GetWindowedOutput(int64_t input, int64_t window, int64_t dilation, int64_t stride,
                                            Padding padding);
-// The shape two shapes broadcast to; InvalidArgument "Incompatible shapes: [2,3] vs. [4]".
+// The broadcast shape of two shapes; InvalidArgument "Incompatible shapes: [2,3] vs. [4]".
 StatusOr<TensorShape> BroadcastShapes(const TensorShape& a, const TensorShape& b);
 
 }  // namespace millrace

@@ -11,7 +11,7 @@
 namespace millrace {
 
 // The operands of StridedSlice: one entry per element of an index expression such as x[1:5:2, ..., newaxis,
-// 3]. Bit i of a mask speaks of entry i: begin_mask and end_mask say "not given", ellipsis_mask "...",
+// 3]. Bit i of a mask is for entry i: begin_mask and end_mask mean "not given", ellipsis_mask "...",
 // new_axis_mask "a new dimension of size 1", shrink_axis_mask "one index, which removes the dimension".
 struct StridedSliceSpec {
   // Null when not known (at graph construction).
@@ -25,15 +25,15 @@ struct StridedSliceSpec {
   int64_t shrink_axis_mask = 0;
 };
 
-// What the expression means for an input of a given shape.
+// The meaning of the expression for an input of a given shape.
 struct StridedSlicePlan {
   // One entry per dimension of the input: first index, one past the last in the direction of the stride,
   // step. Valid where the shapes are known.
   std::vector<int64_t> begin, end, strides;
   PartialShape processing_shape;  // as many dimensions as the input: before dimensions are added and removed
   PartialShape final_shape;
-  bool is_identity = false;  // the output is the input, with another shape at most
-  bool slices_dim0 = false;  // only dimension 0 is cut, with stride 1: the output is a range of rows
+  bool is_identity = false;  // the output has the elements of the input, maybe in another shape
+  bool slices_dim0 = false;  // only dimension 0 is sliced, with stride 1: the output is a range of rows
 };
 
 // REQUIRES: the rank of `input` is known.

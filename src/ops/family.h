@@ -11,7 +11,7 @@
 #include "op/op_registry.h"
 #include "op/shape_inference.h"
 
-// What the files of this folder share.
+// Common code of the files of this folder.
 namespace millrace::ops {
 
 // Type constraints that many ops have.
@@ -22,7 +22,7 @@ inline constexpr char kAnyType[] = "T: type";
 inline constexpr char kIndex[] = "Tidx: {int32, int64} = DT_INT32";
 inline constexpr char kIndices[] = "Tindices: {int32, int64}";
 
-// The numbers of ops that came after TensorFlow 1.2.
+// The integer types of ops that came after TensorFlow 1.2.
 inline constexpr char kResourceNumber[] =
     "dtype: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, "
     "uint16, "
@@ -35,22 +35,22 @@ inline constexpr OpTraits kAliasing{.cheap = true, .aliasing = true};
 inline constexpr OpTraits kGenerator{.generator = true};
 inline constexpr OpTraits kEffect{.has_side_effects = true};
 
-// An op's name and summary with the name made longer: WithSuffix("Size: How many there are.", "V2") is
-// "SizeV2: How many there are.".
+// An op's name and summary with a longer name: WithSuffix("Size: How many there are.", "V2") is "SizeV2: How
+// many there are.".
 inline std::string WithSuffix(std::string_view op, std::string_view suffix) {
   const size_t end = std::min(op.find(':'), op.size());
   return StrCat(op.substr(0, end), suffix, op.substr(end));
 }
-// The name alone.
+// Only the name.
 inline std::string_view NameOf(std::string_view op) { return op.substr(0, op.find(':')); }
 
-// The same ops, with the mark that gradients end at each of them.
+// The same ops, marked as not differentiable.
 inline std::vector<OpBuilder> NotDifferentiable(std::vector<OpBuilder> family) {
   for (OpBuilder& op : family) op.NotDifferentiable();
   return family;
 }
 
-// Registers in order; the first error.
+// Registers in order; returns the first error.
 inline Status RegisterEach(OpRegistry& registry, const std::vector<OpBuilder>& family) {
   for (const OpBuilder& op : family) MR_RETURN_IF_ERROR(registry.Register(op));
   return Status::Ok();

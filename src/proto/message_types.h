@@ -14,13 +14,13 @@ class Message;
 
 namespace millrace {
 
-// The messages of TensorFlow are not in the generated pool of protobuf: these find them. Thread-safe.
+// Find the messages of TensorFlow, which are not in protobuf's generated pool. Thread-safe.
 
 // By full name ("tensorflow.GraphDef"); null when there is none.
 const google::protobuf::Descriptor* FindMessageType(const std::string& name);
 std::vector<const google::protobuf::FileDescriptor*> MessageFiles();
 
-// The first thing that is wrong with a text; line and column count from 1.
+// The first error in a text; line and column count from 1.
 struct TextError {
   int line = 0;
   int column = 0;
@@ -30,8 +30,8 @@ struct TextError {
 
 enum class UnknownFields { kRefused, kSkipped };
 
-// Parses protobuf's text format; "[type.googleapis.com/tensorflow.X] {...}" within an Any is understood, and
-// messages that are nested more than 100 deep, as in the binary format, are refused.
+// Parses protobuf's text format; accepts "[type.googleapis.com/tensorflow.X] {...}" within an Any, and
+// refuses messages that are nested more than 100 deep, as in the binary format.
 bool ParseMessageText(std::string_view text, UnknownFields unknown, google::protobuf::Message* message,
                       TextError* error);
 

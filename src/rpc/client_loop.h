@@ -15,11 +15,11 @@
 
 namespace millrace {
 
-// Something whose call ends on a ClientLoop.
+// An object whose call ends on a ClientLoop.
 class ClientEvent {
  public:
   virtual ~ClientEvent() = default;
-  // The tag of the call, which is about to be started.
+  // The tag of a call that is to be started.
   void* Tag() {
     order_.BeforeStart();
     return this;
@@ -41,12 +41,12 @@ class ClientEvent {
 class Watcher {
  public:
   virtual ~Watcher() = default;
-  // Must not wait. `heartbeats`: where calls of its own end.
+  // Must not wait. `heartbeats`: the queue for its own calls.
   virtual void Look(std::chrono::steady_clock::time_point now, grpc::CompletionQueue& heartbeats) = 0;
 };
 
 // The threads on which the calls of all transports of the process end: some for replies, whose receivers may
-// compute, and one that watches long calls. Lives while a transport does. Thread-safe.
+// compute, and one that watches long calls. Lives as long as a transport does. Thread-safe.
 class ClientLoop {
  public:
   static std::shared_ptr<ClientLoop> Get();
@@ -54,7 +54,7 @@ class ClientLoop {
   // Tags are those of ClientEvents.
   grpc::CompletionQueue& queue() { return queue_; }
   void Add(Watcher* watcher) MR_EXCLUDES(mu_);
-  // Waits until it is not looking.
+  // Waits until it is not being checked.
   void Remove(Watcher* watcher) MR_EXCLUDES(mu_);
 
  private:

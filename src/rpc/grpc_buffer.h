@@ -15,7 +15,7 @@ grpc::ByteBuffer ToGrpc(const MessageBytes& bytes);
 // Shares the memory of the buffer.
 StatusOr<MessageBytes> FromGrpc(const grpc::ByteBuffer& buffer);
 
-// Codes are the same numbers. Long texts are cut, since they travel in trailers.
+// Codes have the same numbers. Long texts are truncated, since they travel in trailers.
 grpc::Status ToGrpc(const Status& status);
 Status FromGrpc(const grpc::Status& status);
 

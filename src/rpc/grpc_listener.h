@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// Takes the address. Calls wait there until the listener is started. Unavailable when it can't be had.
+// Binds the address. Calls wait there until the listener is started. Unavailable when that fails.
 StatusOr<std::unique_ptr<Listener>> ListenWithGrpc(const std::string& address,
                                                    const ChannelSecurity& security);
 

@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// Calls tasks at these addresses. A task with calls in progress gets heartbeats; when
-// it is silent for longer than a call's patience, the call ends with Unavailable.
+// Calls tasks at these addresses. A task with calls in progress gets heartbeats; if it is silent for longer
+// than a call's patience, the call ends with Unavailable.
 StatusOr<std::shared_ptr<Transport>> ConnectWithGrpc(const std::map<std::string, std::string>& addresses,
                                                      const TransportOptions& options);
 

@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// Makes servers with the protocol "grpc" possible, and sessions with targets "grpc://host:port". Again:
-// nothing.
+// Enables servers with the protocol "grpc", and sessions with targets "grpc://host:port". Further calls have
+// no effect.
 Status RegisterGrpc();
 
 }  // namespace millrace

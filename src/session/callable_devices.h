@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// Whether a callable's feed_devices and fetch_devices name CPUs of the session, which all have the memory
-// that values come in. The errors are TensorFlow's.
+// Whether a callable's feed_devices and fetch_devices name CPUs of the session, all of which use host memory,
+// as values do. The errors are TensorFlow's.
 Status CheckCallableDevices(const Graph& graph, const DeviceView& devices, const CallableOptions& options);
 
 }  // namespace millrace

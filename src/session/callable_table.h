@@ -22,7 +22,7 @@ struct Callable {
 };
 
 // The callables of a session by handle. Find takes no lock. A handle is a place and the number of callables
-// that were there before, so that no handle is used twice although places are. Thread-safe.
+// that were there before, so that no handle is reused although places are. Thread-safe.
 class CallableTable {
  public:
   explicit CallableTable(Reclaimer& reclaimer) : reclaimer_(reclaimer) {}
@@ -30,7 +30,7 @@ class CallableTable {
 
   // ResourceExhausted when there are kChunk * kMaxChunks callables.
   StatusOr<Session::CallableHandle> Add(std::unique_ptr<Callable> callable) MR_EXCLUDES(mu_);
-  // Null for an unknown handle. What is found lives as long as a Reclaimer::Reader that began before.
+  // Null for an unknown handle. The result lives as long as a Reclaimer::Reader that began before.
   const Callable* Find(Session::CallableHandle handle) const;
   // False for an unknown handle. Runs in progress end normally.
   bool Release(Session::CallableHandle handle) MR_EXCLUDES(mu_);
@@ -43,8 +43,8 @@ class CallableTable {
 
   Reclaimer& reclaimer_;
   Mutex mu_;
-  int64_t used_places_ MR_GUARDED_BY(mu_) = 0;                    // the first so many have had a callable
-  std::vector<Session::CallableHandle> free_ MR_GUARDED_BY(mu_);  // the next handles of places that are free
+  int64_t used_places_ MR_GUARDED_BY(mu_) = 0;                    // places that have had a callable
+  std::vector<Session::CallableHandle> free_ MR_GUARDED_BY(mu_);  // the next handles of free places
   std::array<std::atomic<Chunk*>, kMaxChunks> chunks_ = {};
 };
 

@@ -25,16 +25,16 @@
 
 namespace millrace {
 
-// A session whose own task is in this process, as a rule the only one; tests give it others. Thread-safe;
-// Runs take no lock once their signature is known.
+// A session whose own task is in this process, usually the only one; tests add others. Thread-safe; Runs take
+// no lock once their signature is known.
 class DirectSession : public Session {
  public:
   static StatusOr<std::unique_ptr<Session>> Make(const SessionOptions& options);
-  // As Make when the test environment says `config`.
+  // As Make with the test configuration `config`.
   static StatusOr<std::unique_ptr<DirectSession>> MakeForTest(const SessionOptions& options,
                                                               const TestConfig& config);
-  // A session of a cluster: `own` runs what is placed at the task of this process, `others` connects the
-  // rest.
+  // A session of a cluster: `own` runs the nodes placed at the task of this process, `others` connects the
+  // other tasks.
   static StatusOr<std::unique_ptr<DirectSession>> MakeForCluster(const SessionOptions& options,
                                                                  std::unique_ptr<LocalWorker> own,
                                                                  const MakeOtherTasks& others);
@@ -49,7 +49,7 @@ class DirectSession : public Session {
   Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
              const std::vector<std::string>& targets, std::vector<Tensor>* outputs,
              RunMetadata* metadata) override;
-  // The same, stopped when `cancellation`, unless null, is cancelled.
+  // The same, ended when `cancellation`, unless null, is cancelled.
   Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
              const std::vector<std::string>& targets, std::vector<Tensor>* outputs, RunMetadata* metadata,
              CancellationManager* cancellation);
@@ -80,11 +80,11 @@ class DirectSession : public Session {
     std::shared_ptr<ThreadPool> intra_op;
     std::shared_ptr<ThreadPool>
         partial;  // of partial runs: the first of inter_op or, for one thread, a worker
-    std::vector<std::shared_ptr<ThreadPool>> bases;  // whose workers the others use
+    std::vector<std::shared_ptr<ThreadPool>> bases;  // the workers of the others belong to these
   };
   static StatusOr<Pools> MakePools(const SessionOptions& options);
 
-  // What runs the steps. Others go first when the session ends, and before them what is installed at them.
+  // The workers of steps. Others are destroyed first at the end, and before them their partitions.
   struct Tasks {
     std::unique_ptr<FaultInjector> faults;  // null: none
     std::unique_ptr<LocalWorker> own;
@@ -95,7 +95,7 @@ class DirectSession : public Session {
   static StatusOr<Tasks> MakeTasks(const SessionOptions& options, const TestConfig& test);
 
   DirectSession(const SessionOptions& options, const TestConfig& test, Tasks tasks, Pools pools);
-  // `Def` is a GraphDef, constant or given away.
+  // `Def` is a GraphDef, as a const reference or an rvalue.
   template <typename Def>
   Status CreateFrom(Def&& graph) MR_EXCLUDES(graph_mu_);
   template <typename Def>
@@ -107,22 +107,22 @@ class DirectSession : public Session {
   // The same step for feeds of any shape; lives as long as `executable`.
   StatusOr<const Executable*> ForAnyShapes(const Executable& executable) MR_EXCLUDES(graph_mu_);
   Status AddNodesOf(const Graph& graph) MR_REQUIRES(graph_mu_);
-  // Places nodes from id `first` on and gives them back on error.
+  // Places nodes from id `first` on and removes them on error.
   Status FinishExtend(int first) MR_REQUIRES(graph_mu_);
   Status AnnotateShapes(int first) MR_REQUIRES(graph_mu_);
   Status RunExecutable(const Executable& executable, const RunOptions& options, size_t num_feeds,
                        FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs,
                        RunMetadata* metadata, CancellationManager* cancellation);
-  // What is fed as feed `i`: `value`, or the tensor that it is a handle of, which `held` keeps.
+  // The tensor of feed `i`: `value`, or the tensor of the handle, which `held` keeps.
   StatusOr<const Tensor*> SlowFeed(const Executable& executable, size_t i, const Tensor& value,
                                    std::vector<Tensor>* held);
-  // The tensor that a fed resource handle stands for, at whatever task it is. `dtype` is what the graph says;
-  // kInvalid: nothing.
+  // The tensor of a fed resource handle, at any task. `dtype` is the type in the graph; kInvalid:
+  // none.
   StatusOr<Tensor> TensorOfHandle(const Tensor& fed, DataType dtype);
-  // kInvalid when the graph has no such tensor.
+  // kInvalid if the graph has no such tensor.
   DataType TypeOf(std::string_view tensor) MR_EXCLUDES(graph_mu_);
   StatusOr<ThreadPool*> InterOpPoolOf(const RunOptions& options) const;
-  // A step for this Run alone, with what its debug_watches write.
+  // A step for this Run alone, with nodes for its debug_watches.
   Status RunWatched(const RunOptions& options, const Feeds& feeds, const RunSignature& signature,
                     std::vector<Tensor>* outputs, RunMetadata* metadata, CancellationManager* cancellation)
       MR_EXCLUDES(graph_mu_);
@@ -133,7 +133,7 @@ class DirectSession : public Session {
                    RunMetadata* metadata);
   Status BeginCollectives(const CompiledStep& step, StepRunner::Request* request);
   void EndCollectives(const CompiledStep& step, const StepRunner::Request& request, const Status& status);
-  // Empty: the session's groups are its own task's.
+  // Empty: groups of the session belong to its own task.
   StatusOr<std::string> CollectiveLeader() const;
 
   const SessionOptions options_;

@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// Whether the feed has a value and the type that the graph declares; `index` is its position in the call. Any
-// shape will do.
+// Whether the feed has a value and the type that the graph declares; `index` is its position in the call. The
+// shape is not checked.
 Status CheckFeed(const EndpointInfo& info, const std::string& name, size_t index, const Tensor& value);
 
 }  // namespace millrace

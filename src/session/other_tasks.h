@@ -13,18 +13,18 @@
 
 namespace millrace {
 
-// The tasks that a session runs on beside its own. Made by the owner of the connections; owned by the
-// session. Thread-safe.
+// The other tasks of a session. Made by the owner of the connections; owned by the session.
+// Thread-safe.
 class OtherTasks {
  public:
-  // Ends the connections, when nothing of the session runs any more.
+  // Closes the connections, when nothing of the session runs any more.
   virtual ~OtherTasks() = default;
   // Live as long as this.
   virtual std::vector<Worker*> workers() const = 0;
 };
 
-// Makes them for a session whose own worker is `own`, which outlives them. The tasks compile functions that
-// they call with `compiler`.
+// Makes them for a session whose own worker is `own`, which outlives them. The tasks compile called functions
+// with `compiler`.
 using MakeOtherTasks = std::function<StatusOr<std::unique_ptr<OtherTasks>>(
     const SessionOptions& options, const CompileOptions& compiler, LocalWorker& own)>;
 

@@ -18,8 +18,8 @@
 
 namespace millrace {
 
-// Which feeds each fetch of a signature needs, as far as the full graph says: positions in `feeds`, canonical
-// names. Values that a feed replaces are not looked behind.
+// The feeds that each fetch of a signature needs, according to the full graph: positions in `feeds`,
+// canonical names. The producers of fed values are not visited.
 using FetchNeeds = std::map<std::string, std::set<std::string>>;
 FetchNeeds FindFetchNeeds(const Graph& full, const RunSignature& signature);
 
@@ -29,11 +29,11 @@ class PartialRuns {
   // `fetch_needs` by canonical name of the fetch.
   std::string Add(std::shared_ptr<const Executable> executable, FetchNeeds fetch_needs,
                   RefPtr<PartialStep> step) MR_EXCLUDES(mu_);
-  // One PRun. A run that fails, or has all its feeds and fetches, ends and its handle with it; a call that is
-  // refused changes nothing.
+  // One PRun. A run that fails, or has all its feeds and fetches, ends together with its handle; a refused
+  // call changes nothing.
   Status Run(const std::string& handle, const Session::Feeds& feeds, const std::vector<std::string>& fetches,
              int64_t timeout_in_ms, std::vector<Tensor>* outputs) MR_EXCLUDES(mu_);
-  // Stops all, without waiting for their ends.
+  // Cancels all, without waiting for their ends.
   void Clear() MR_EXCLUDES(mu_);
 
  private:
@@ -45,8 +45,8 @@ class PartialRuns {
     Mutex mu;
     std::map<std::string, bool> feeds MR_GUARDED_BY(mu);    // by canonical name: fed?
     std::map<std::string, bool> fetches MR_GUARDED_BY(mu);  // by canonical name: fetched?
-    // Of feeds that are fetched too: both ends of the step would have the same name in the rendezvous, so
-    // these values don't pass through it a second time.
+    // Values of feeds that are also fetched: both ends of the step would have the same name in the
+    // rendezvous, so these values don't pass through it a second time.
     std::map<std::string, Tensor> fed_values MR_GUARDED_BY(mu);
     bool ended MR_GUARDED_BY(mu) = false;
   };

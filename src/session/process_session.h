@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-// `session` as long as this is the process that made it. In a process forked from it every call gives
-// FailedPrecondition, as threads and locks of the session may be in any state; Close and the destructor do
-// nothing.
+// `session` while this is the process that created it. In a forked process every call returns
+// FailedPrecondition, as threads and locks of the session may be in any state; Close and the destructor have
+// no effect.
 std::unique_ptr<Session> MakeProcessSession(std::unique_ptr<Session> session);
 
 }  // namespace millrace

@@ -23,7 +23,7 @@ class Reclaimer {
  public:
   using Object = std::shared_ptr<const void>;
 
-  // What is found while a Reader lives is not freed before it ends.
+  // Objects found during the lifetime of a Reader are not freed before its end.
   class Reader {
    public:
     explicit Reader(Reclaimer& reclaimer)
@@ -31,7 +31,7 @@ class Reclaimer {
           count_(reclaimer.stripes_[PlaceOfSlot(ThreadSlot(), kShared)]
                      .readers[reclaimer.side_.load(std::memory_order_relaxed)]) {
       // Pairs with the fence and the addition of 0 in Advance: either that sees this reader, or this reader
-      // sees what was unlinked before.
+      // sees the unlinking.
       if (owned_) [[likely]] {
         count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         LightFence();
@@ -54,7 +54,7 @@ class Reclaimer {
   };
 
   Reclaimer() = default;
-  ~Reclaimer() = default;  // frees all that was retired; no reader may be left
+  ~Reclaimer() = default;  // frees all retired objects; no reader may be left
   Reclaimer(const Reclaimer&) = delete;
   Reclaimer& operator=(const Reclaimer&) = delete;
 
@@ -73,12 +73,12 @@ class Reclaimer {
   void Advance(std::vector<Object>* free) MR_REQUIRES(mu_);
 
   std::array<Stripe, kStripes> stripes_;
-  std::atomic<size_t> side_{0};  // where new readers are counted, so that the other side runs empty
+  std::atomic<size_t> side_{0};  // for new readers, so that the other side becomes empty
   mutable Mutex mu_;
   // Counts that were not seen at 0 since the objects in waiting_ were retired.
   std::array<std::array<bool, 2>, kStripes> busy_ MR_GUARDED_BY(mu_) = {};
   std::vector<Object> waiting_ MR_GUARDED_BY(mu_);
-  std::vector<Object> next_ MR_GUARDED_BY(mu_);  // retired later; their wait has not begun
+  std::vector<Object> next_ MR_GUARDED_BY(mu_);  // retired later; not yet waiting
 };
 
 }  // namespace millrace

@@ -16,7 +16,7 @@ namespace millrace {
 
 class DirectSession;
 
-// A kind of session, chosen by the target: "" is the direct session; others register themselves.
+// A kind of session, chosen by the target: "" is the direct session; others are registered.
 struct SessionFactory {
   std::function<bool(const SessionOptions&)> accepts;
   std::function<StatusOr<std::unique_ptr<Session>>(const SessionOptions&)> make;
@@ -25,7 +25,7 @@ struct SessionFactory {
 // Names are unique: AlreadyExists otherwise. Thread-safe.
 Status RegisterSessionFactory(std::string name, SessionFactory factory);
 
-// The direct sessions of the process, so that Reset finds them. Thread-safe.
+// The direct sessions of the process, for Reset. Thread-safe.
 class DirectSessions {
  public:
   static DirectSessions& Get();
@@ -38,7 +38,7 @@ class DirectSessions {
   std::set<DirectSession*> sessions_ MR_GUARDED_BY(mu_);
 };
 
-// A pool of that parallelism: one that other sessions have too unless `own`. Null for one thread.
+// A pool of that parallelism: shared with other sessions unless `own`. Null for one thread.
 std::shared_ptr<ThreadPool> GetThreadPool(int parallelism, bool own);
 // The pool of that name, for as long as the process lives. InvalidArgument when it was made with another
 // `num_threads`; 0 means `default_threads`. Null for one thread.

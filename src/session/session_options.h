@@ -10,16 +10,16 @@
 
 namespace millrace {
 
-// The devices that the options ask for. The limit of the BFC allocator that CPUs use comes from the
-// environment where they say nothing.
+// The devices in the options. If these have no limit of the BFC allocator for CPUs, it comes from the
+// environment.
 StatusOr<DeviceOptions> DeviceOptionsOf(const SessionOptions& options);
 
-// The options of the session's compilers. The passes to leave out are those of the options, and those of the
-// environment variable MILLRACE_DISABLE_PASSES ("all", or names with commas), which lets a test suite run
-// without them.
+// The options of the session's compilers. Disabled passes are those of the options, and those of the
+// environment variable MILLRACE_DISABLE_PASSES ("all", or a comma-separated list of names), with which a test
+// suite runs without them.
 CompileOptions CompileOptionsOf(const SessionOptions& options);
 
-// The task that the options name as the leader of collective groups, in full; empty: none.
+// The full name of the leader of collective groups in the options; empty: none.
 StatusOr<std::string> CollectiveLeaderOf(const SessionOptions& options);
 
 }  // namespace millrace

@@ -23,9 +23,9 @@ struct TestConfig {
 // The options, changed by the configuration.
 SessionOptions WithTestConfig(const TestConfig& config, SessionOptions options);
 
-// Gives new direct sessions their configuration. Programs of the product have no such
-// reader, and the environment cannot make their sessions fail; test programs link
-// mr_test_environment, which sets one before main().
+// Sets the reader that configures new direct sessions. Programs of the product have none, and the
+// environment does not affect their sessions; test programs link mr_test_environment, which sets one before
+// main().
 using TestConfigReader = StatusOr<TestConfig> (*)();
 void SetTestConfigReader(TestConfigReader reader);
 // The reader's configuration; without a reader the default.

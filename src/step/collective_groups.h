@@ -14,23 +14,23 @@
 
 namespace millrace {
 
-// What the leader of groups knows: who belongs to which, and what they do together. Thread-safe.
+// State of the leader of collective groups: their members and operations. Thread-safe.
 class CollectiveGroups {
  public:
   using Completed = UniqueFunction<void(StatusOr<std::vector<std::string>> devices)>;
   using Source = UniqueFunction<void(StatusOr<int> source_rank)>;
 
   // Calls `done` with the sorted devices when as many as the group's size have joined. InvalidArgument for a
-  // member that contradicts those before it, or that is one too many. A complete group makes place for one of
-  // the same key and another size, so that a server outlives the programs that use it.
+  // member that contradicts earlier ones, or that is one too many. A complete group is replaced by one of the
+  // same key and another size, so that a server outlives the programs that use it.
   void CompleteGroup(const CollectiveMember& member, Completed done) MR_EXCLUDES(mu_);
-  // Calls `done` with the rank of the source of a broadcast, as soon as it is known; with -1 for other
-  // kinds. InvalidArgument for a member that contradicts those before it; when all members have joined, the
-  // next one starts a new instance. FailedPrecondition when the group is not complete.
+  // Calls `done` with the rank of the source of a broadcast, as soon as it is known; with -1 for other kinds.
+  // InvalidArgument for a member that contradicts earlier ones; when all members have joined, the next one
+  // starts a new instance. FailedPrecondition when the group is not complete.
   void CompleteInstance(const CollectiveMember& member, Source done) MR_EXCLUDES(mu_);
 
  private:
-  static constexpr size_t kMost = 65536;  // of each kind: what peers send must not fill the memory
+  static constexpr size_t kMost = 65536;  // of each kind: requests of peers must not exhaust memory
   struct Instance {
     CollectiveMember first;
     std::set<std::string> joined;

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// Appends the nodes of a partition with what the model knows of them; their ids go on from those in `out`.
+// Appends the nodes of a partition with their costs in the model; their ids continue those in `out`.
 void AppendCostGraph(const Graph& graph, const CostModel& model, std::vector<CostNode>* out);
 
 }  // namespace millrace

@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// Cancels a step that takes too long: armed while it exists. One thread of the process serves all deadlines;
-// it is started by the first.
+// Cancels a step that takes too long: armed during its lifetime. One thread of the process, started by the
+// first deadline, serves all of them.
 class ScopedDeadline {
  public:
   // `timeout_in_ms` <= 0 arms nothing.

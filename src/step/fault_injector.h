@@ -16,15 +16,15 @@
 namespace millrace {
 
 struct FaultOptions {
-  bool delays = false;   // kernels start late now and then, and asynchronous ones can't be tried at once
+  bool delays = false;   // random kernels start late, and asynchronous ones can't be tried at once
   bool aborts = false;   // Runs that can be repeated are first aborted at a random kernel
   bool by_hand = false;  // only aborts requested by AbortAt
   uint64_t seed = 1;
   bool any() const { return delays || aborts || by_hand; }
 };
 
-// Lets things go wrong on purpose in the steps of one worker, for tests: decorators around kernels and
-// partitions, so that a worker without it pays nothing. Outlives what it has wrapped. Thread-safe.
+// Injects faults into the steps of one worker, for tests: decorators around kernels and partitions, so that a
+// worker without it has no cost. Outlives the objects that it has wrapped. Thread-safe.
 class FaultInjector {
  public:
   static constexpr std::string_view kAbortText = "Aborted on purpose";
@@ -37,14 +37,14 @@ class FaultInjector {
 
   std::shared_ptr<OpKernel> Wrap(std::shared_ptr<OpKernel> kernel, KernelConstruction& construction);
   std::unique_ptr<InstalledPartition> Wrap(std::unique_ptr<InstalledPartition> partition, bool repeatable);
-  // Whether a step of the graph changes nothing that another step can see.
+  // Whether a step of the graph has no effects that another step can observe.
   static bool IsRepeatable(const Graph& graph);
 
-  // The kernel that starts after `n` others of the step have started aborts it. Step kAnyStep: of whatever
-  // steps.
+  // The kernel that starts after `n` others of the step aborts it. Step kAnyStep: of any
+  // step.
   static constexpr int64_t kAnyStep = 0;
   void AbortAt(int64_t n, AbortKind kind, int64_t step_id = kAnyStep) MR_EXCLUDES(mu_);
-  // Ends that; true when it has happened.
+  // Ends that; true if it has happened.
   bool Disarm(int64_t step_id = kAnyStep) MR_EXCLUDES(mu_);
 
  private:

@@ -18,7 +18,7 @@ namespace millrace {
 
 // The functions that the kernels of one worker call: each is compiled once for a set of attributes and a
 // device, like the step of a session; one that uses several tasks is called as a step of its own. Functions
-// come with the graphs that are installed; none is ever replaced, so what was made ready stays valid.
+// are added with the installed graphs; none is ever replaced, so prepared functions stay valid.
 // Thread-safe.
 class FunctionRuntime : public FunctionCaller {
  public:
@@ -28,9 +28,9 @@ class FunctionRuntime : public FunctionCaller {
   // The compiler of the worker's steps compiles its functions, too. REQUIRES: called before the first call
   // of a function; outlives the calls.
   void SetCompiler(const StepCompiler* compiler) { compiler_ = compiler; }
-  // Some device does the work of kernels after they return. REQUIRES: as above.
+  // Some device has a stream, in which work of kernels continues. REQUIRES: as above.
   void SetDevicesWorkLater() { devices_work_later_ = true; }
-  // InvalidArgument when a function differs from the one that is known under its name.
+  // InvalidArgument when a function differs from the known one of that name.
   Status AddFunctions(const FunctionLibrary& library) MR_EXCLUDES(mu_);
 
   bool MayWait(const NameAttrList& f) override MR_EXCLUDES(mu_);
@@ -61,9 +61,9 @@ class FunctionRuntime : public FunctionCaller {
   Mutex compile_mu_;  // held while compiling; before mu_
   mutable Mutex mu_;
   FunctionLibrary library_ MR_GUARDED_BY(mu_);
-  // Instances by name and attributes, of which several may print alike.
+  // Instances by name and attributes; several may have the same text.
   std::multimap<std::string, std::unique_ptr<Instance>> instances_ MR_GUARDED_BY(mu_);
-  std::map<std::string, bool> waits_ MR_GUARDED_BY(mu_);  // by function: what its own nodes say
+  std::map<std::string, bool> waits_ MR_GUARDED_BY(mu_);  // by function: the result for its own nodes
 };
 
 }  // namespace millrace

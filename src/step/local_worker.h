@@ -23,13 +23,13 @@ namespace millrace {
 
 class FaultInjector;
 
-// The devices of a task of this process with the resources on them. Shared by the sessions of a worker
-// server; a direct session has its own. Thread-safe.
+// The devices of a task of this process with their resources. Shared by the sessions of a worker server; a
+// direct session has its own. Thread-safe.
 class LocalDevices {
  public:
   explicit LocalDevices(std::shared_ptr<DeviceSet> devices);
   const DeviceSet& devices() const { return *devices_; }
-  // For a second LocalDevices, with resources of its own.
+  // For a second LocalDevices, with separate resources.
   const std::shared_ptr<DeviceSet>& shared_devices() const { return devices_; }
   const DeviceView& view() const { return view_; }
   // "/job:…/replica:…/task:…"
@@ -47,14 +47,14 @@ class LocalDevices {
   std::map<const Device*, std::unique_ptr<ResourceManager>> resources_;
 };
 
-// Runs partitions on the devices of this process. Kernels of stateful ops are kept by name for as long as the
-// worker lives, so that steps with different signatures share their state. Thread-safe.
+// Runs partitions on the devices of this process. Kernels of stateful ops are kept by name for the lifetime
+// of the worker, so that steps with different signatures share their state. Thread-safe.
 class LocalWorker : public Worker {
  public:
-  // With `faults`, which outlives the worker, things go wrong on purpose; null: they don't.
+  // `faults`, which outlives the worker, injects faults; null: none.
   explicit LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* faults = nullptr);
-  // One of several workers of a task, which share its steps. `peers`: of its session's cluster, where that is
-  // not the task's.
+  // One of several workers of a task, which share its steps. `peers`: of its session's cluster, if different
+  // from that of the task.
   LocalWorker(std::shared_ptr<LocalDevices> devices, std::shared_ptr<TaskSteps> steps,
               std::shared_ptr<const TaskPeers> peers = nullptr);
   const std::string& task() const override { return devices_->task(); }
@@ -65,19 +65,19 @@ class LocalWorker : public Worker {
   void CleanUpStep(int64_t step_id, Done done) override;
   void ClearContainers(std::vector<std::string> containers, Done done) override;
 
-  // Whom tensors that are sent at other tasks are asked for. REQUIRES: called before the first step of
-  // several tasks; the workers outlive the steps. Steps that are shared know whom to ask.
+  // Sets the workers from which tensors of other tasks are requested. REQUIRES: called before the first step
+  // of several tasks; the workers outlive the steps. Shared steps already have them.
   void SetPeers(std::vector<Worker*> peers) { peers_ = std::move(peers); }
   const DeviceSet& local_devices() const { return devices_->devices(); }
   const std::shared_ptr<LocalDevices>& shared_devices() const { return devices_; }
   const std::shared_ptr<TaskSteps>& shared_steps() const { return steps_; }
   FunctionRuntime& functions() { return functions_; }
-  // Before the worker ends, where its devices are shared: drops what calls its functions, and those.
+  // To be called before the worker ends, if its devices are shared: drops its functions and their callers.
   // REQUIRES: no step in progress.
   void DropFunctions();
   TaskSteps& steps() { return *steps_; }
   const std::shared_ptr<const TaskPeers>& task_peers() const { return task_peers_; }
-  // What steps have left for later ones at this task.
+  // Tensors that steps have kept for later ones at this task.
   SessionTensors& session_tensors() { return session_tensors_; }
   // Whether `fed` is a resource handle to such a tensor; and the tensor, or InvalidArgument.
   static bool IsTensorHandle(const Tensor& fed);

@@ -16,14 +16,14 @@
 
 namespace millrace {
 
-// A signature made ready to run: its partitions are installed on their workers. Immutable; shared by the
+// A compiled signature: its partitions are installed on their workers. Immutable; shared by the
 // Runs.
 struct CompiledStep {
   std::vector<std::unique_ptr<InstalledPartition>> partitions;
   std::vector<Worker*> workers;  // of the partitions
-  // It is not just one partition at the session's own task: see RunOnWorkers.
+  // False if it is just one partition at the session's own task: see RunOnWorkers.
   bool several_tasks = false;
-  // Of a step with collective operations: what names it to other sessions that run the same ones; else 0.
+  // For a step with collective operations: its key in other sessions that run the same ones; else 0.
   int64_t collective_graph_key = 0;
   std::vector<EndpointInfo> feeds;    // by slot
   std::vector<EndpointInfo> fetches;  // by slot
@@ -33,8 +33,8 @@ struct CompiledStep {
 // Turns a graph and a signature into a CompiledStep, for a session, a master or a function call. Thread-safe.
 class StepCompiler {
  public:
-  // The first worker is that of the task that compiles, where feeds and fetches are and constants are
-  // evaluated. All outlive the compiler.
+  // The first worker is that of the compiling task, which has feeds and fetches and evaluates constants. All
+  // outlive the compiler.
   StepCompiler(std::vector<Worker*> workers, CompileOptions options);
   ~StepCompiler();
   // Nodes of `full` that have a device keep it. `full` is only read.
@@ -42,9 +42,9 @@ class StepCompiler {
                                                   FeedConvention convention = FeedConvention::kCallFrame,
                                                   FeedShapes shapes = FeedShapes::kDeclared,
                                                   std::span<const DebugWatch> watches = {}) const;
-  // Makes the body of a function ready. Nodes that are free to be anywhere are put on `device`. Its
-  // arguments and results are handed over there or, when it is of another task, at this one. State is kept
-  // under names that begin with `scope`.
+  // Compiles the body of a function. Nodes without constraints are placed on `device`. Its arguments and
+  // results are passed there or, if it belongs to another task, at this one. State is kept under names that
+  // begin with `scope`.
   StatusOr<std::unique_ptr<CompiledStep>> CompileFunction(FunctionBody body, const DeviceDescription& device,
                                                           const std::string& scope) const;
   // Gives a device to each node that has none. On error nothing is changed.
@@ -54,7 +54,7 @@ class StepCompiler {
   const std::vector<Worker*>& workers() const { return workers_; }
   // Whether nodes may run on other tasks than this one.
   bool has_other_tasks() const { return workers_.size() > 1; }
-  // What nodes cost, as far as it was recorded here. Thread-safe by itself.
+  // The costs of nodes, as far as recorded here. Thread-safe itself.
   CostModel& costs() const { return *costs_; }
 
  private:

@@ -53,8 +53,8 @@ class CollectivePeers {
                                           const StepTaker& taker) = 0;
 };
 
-// Collective operations at one task: the buffers that its steps offer to others, by step id, and the groups
-// of which it is the leader. The step or the first request for a buffer creates the entry of a step.
+// Collective operations at one task: the buffers that its steps offer to others, by step id, and the
+// groups that it leads. The step or the first request for a buffer creates the entry of a step.
 // Thread-safe.
 class TaskCollectives {
  public:
@@ -62,9 +62,9 @@ class TaskCollectives {
   explicit TaskCollectives(std::string task);
   ~TaskCollectives();
 
-  // The step begins here; Aborted when it has ended. The groups of an empty leader are this task's.
+  // A step begins here; Aborted if it has ended. An empty leader means that this task leads the groups.
   StatusOr<RefPtr<StepCollectives>> Begin(int64_t step_id, std::string_view leader) MR_EXCLUDES(mu_);
-  // It has ended here: after an error all requests for its buffers here get the error.
+  // The step has ended here: after an error all requests for its buffers get the error.
   void End(int64_t step_id, const Status& status) MR_EXCLUDES(mu_);
   // For another task. Errors name this task and have the mark of MakeDerived.
   void FetchHere(int64_t step_id, const std::string& key, std::string_view from, std::string_view to,
@@ -72,19 +72,19 @@ class TaskCollectives {
   CollectiveGroups& groups() { return groups_; }
   StepSequences& sequences() { return sequences_; }
 
-  // Before the first step: the other tasks, if there are any, and the leader of groups of sessions that name
-  // none.
+  // To be called before the first step: the other tasks, if there are any, and the leader of groups of
+  // sessions that name none.
   void SetPeers(std::shared_ptr<CollectivePeers> peers) { peers_ = std::move(peers); }
   void set_default_leader(std::string leader) { default_leader_ = std::move(leader); }
   const std::string& default_leader() const { return default_leader_; }
-  // The id by which tasks know the next step of graphs of that key, whose sessions have different masters. It
-  // is above those that the task has had, unless the leader has restarted. May wait for the leader.
+  // The id by which tasks know the next step of graphs with that key, whose sessions have different masters.
+  // It is above earlier ones of the task, unless the leader has restarted. May wait for the leader.
   StatusOr<int64_t> NextStep(std::string_view leader, int64_t graph_key) MR_EXCLUDES(mu_);
-  // The step has ended here. Each one of NextStep has to be told.
+  // The step has ended here. To be called for each result of NextStep.
   void Retire(std::string_view leader, int64_t graph_key, int64_t step_id, const Status& status)
       MR_EXCLUDES(mu_);
 
-  // Asks the tasks that should take waiting buffers to report the end of their part of the step. When it has
+  // Asks the tasks that should take waiting buffers to report the end of their part of the step. If it has
   // ended or a task has died, the step ends here, too. To be called periodically.
   void WatchTakers() MR_EXCLUDES(mu_);
   size_t size() const MR_EXCLUDES(mu_);
@@ -93,7 +93,7 @@ class TaskCollectives {
   class Step;
   static constexpr size_t kRemembered = 4096;  // steps that have ended
   StatusOr<RefPtr<Step>> Find(int64_t step_id) MR_EXCLUDES(mu_);
-  // Whether this task has left the step out: it is at a later one of the same graph.
+  // Whether this task has skipped the step: it is at a later one of the same graph.
   bool Missed(int64_t step_id) const MR_REQUIRES(mu_);
   std::vector<RefPtr<Step>> Steps() const MR_EXCLUDES(mu_);
   bool IsHere(std::string_view leader) const { return leader.empty() || leader == task_; }

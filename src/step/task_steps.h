@@ -24,19 +24,19 @@
 
 namespace millrace {
 
-// Asks another task for a tensor of a step: Worker::RecvTensor of the worker for that task. When
-// `cancellation`, which lives until `done`, is cancelled, it is not wanted any more.
+// Requests a tensor of a step from another task: Worker::RecvTensor of the worker for that task. Cancelling
+// `cancellation`, which lives until `done`, ends the request.
 using PullTensor = std::function<void(std::string_view task, int64_t step_id, const Rendezvous::Key& key,
                                       CancellationManager& cancellation, Rendezvous::RecvDone done)>;
 
-// The name that a task has in a step, and how it asks the others. `pull` may be called while a session that
-// uses it runs a partition.
+// The name of a task in a step, and its way to request tensors from others. `pull` may be called while a
+// session that uses it runs a partition.
 struct TaskPeers {
   std::string task;
   PullTensor pull;
 };
 
-// The end of a step's rendezvous at one of its tasks. What is sent stays here until it is received, of
+// The part of a step's rendezvous at one of its tasks. Sent tensors stay here until they are received, by
 // this task or another one; tensors of other tasks are requested there. Thread-safe.
 class TaskRendezvous : public Rendezvous {
  public:
@@ -47,9 +47,9 @@ class TaskRendezvous : public Rendezvous {
   }
   void RecvAsync(const Key& key, RecvDone done) override MR_EXCLUDES(mu_);
   void StartAbort(const Status& status) override MR_EXCLUDES(mu_);
-  // For a step of another cluster than the task's own. REQUIRES: called before its partition runs.
+  // For a step of another cluster than that of the task. REQUIRES: called before its partition runs.
   void Use(std::shared_ptr<const TaskPeers> peers) MR_EXCLUDES(mu_);
-  // Of what is sent at this task.
+  // For tensors that are sent at this task.
   void RecvLocal(const Key& key, RecvDone done) { local_->RecvAsync(key, std::move(done)); }
   // Whether nothing waits here: no tensor for a receiver, no receiver for a tensor.
   bool idle() const MR_EXCLUDES(mu_);
@@ -69,8 +69,8 @@ class TaskRendezvous : public Rendezvous {
   std::map<int64_t, RecvDone> pulls_ MR_GUARDED_BY(mu_);  // that have not been answered
 };
 
-// What a task keeps of the steps that run on several tasks, by step id. An entry is made by what comes
-// first, a partition or a task that wants a tensor, and dropped by CleanUp. Thread-safe.
+// The state of a task for steps that run on several tasks, by step id. An entry is created by the first
+// event, a partition or a request of another task for a tensor, and dropped by CleanUp. Thread-safe.
 class TaskSteps {
  public:
   struct Step : RefCounted {
@@ -87,23 +87,23 @@ class TaskSteps {
   TaskSteps(std::string task, PullTensor pull)
       : task_(std::move(task)), pull_(std::move(pull)), collectives_(task_) {}
   ~TaskSteps();
-  // For a partition. Aborted when the step has ended here: a request came late.
+  // For a partition. Aborted when the step has already ended here.
   StatusOr<RefPtr<Step>> Find(int64_t step_id) MR_EXCLUDES(mu_);
-  // What the step sends under `key` at this task, as soon as it is there. Errors get the mark of MakeDerived.
+  // A tensor that the step sends under `key` here, when it is there. Errors get the mark of MakeDerived.
   void RecvLocal(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) MR_EXCLUDES(mu_);
   void CleanUp(int64_t step_id) MR_EXCLUDES(mu_);
   // Cleans up a step whose partition has ended if nothing of it is left that another task may need. False:
   // the master has to do it.
   bool CleanUpIfIdle(int64_t step_id) MR_EXCLUDES(mu_);
-  // Cleans up a step that only tasks that wanted tensors have named: one of them has given up, and the master
-  // may not know that the step is here.
+  // Cleans up a step that is known only by requests of other tasks for its tensors: one of them has given up,
+  // and the master may not know that the step is here.
   void CleanUpUnlessRun(int64_t step_id) MR_EXCLUDES(mu_);
   const std::string& task() const { return task_; }
   size_t size() const MR_EXCLUDES(mu_);
   TaskCollectives& collectives() { return collectives_; }
 
  private:
-  // So many ids of steps that have ended are remembered. Messages are not delayed for longer than that.
+  // The number of ended steps whose ids are remembered. Messages are not delayed for longer than that.
   static constexpr size_t kRemembered = 4096;
 
   StatusOr<RefPtr<Step>> FindOrMake(int64_t step_id, bool to_run) MR_EXCLUDES(mu_);
@@ -118,13 +118,13 @@ class TaskSteps {
   std::deque<int64_t> ended_order_ MR_GUARDED_BY(mu_);
 };
 
-// A key that came as text.
+// A key in text form.
 Rendezvous::Key KeyFromText(std::string text);
 // "/job:…/replica:…/task:…" of the device that sends under the key.
 std::string_view SendingTask(const Rendezvous::Key& key);
 
 // An error that reached a task because of another error of the same step, which is the one to report. It
-// keeps the mark on its way through messages; TensorFlow's tasks use the same one.
+// keeps the mark in messages; TensorFlow's tasks use the same one.
 Status MakeDerived(const Status& status);
 bool IsDerived(const Status& status);
 // Without the mark.

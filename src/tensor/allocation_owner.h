@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// The name of the node whose kernel the calling thread runs, for allocators that keep books on who holds
-// their memory; null when unknown. The string need only live as long as it is set.
+// The name of the node whose kernel the calling thread runs, for allocators that record the owners of memory;
+// null when unknown. The string need only live as long as it is set.
 extern constinit thread_local const std::string* allocation_owner __attribute__((tls_model("initial-exec")));
 
 class ScopedAllocationOwner {

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// What an allocator has handed out so far. Counters are approximate while other threads allocate.
+// Statistics of an allocator. Counters are approximate while other threads allocate.
 struct AllocatorStats {
   int64_t num_allocs = 0;
   int64_t bytes_in_use = 0;
@@ -19,15 +19,15 @@ struct AllocatorStats {
   int64_t bytes_limit = 0;  // 0: none known
 };
 
-// Memory that the host cannot reach through a pointer. What copies from and to it derives from this class: a
-// Device (device/device.h).
+// Memory that the host cannot access through a pointer. The class that copies from and to it derives from
+// this: a Device (device/device.h).
 class MemorySpace {
  protected:
   MemorySpace() = default;
   ~MemorySpace() = default;
 };
 
-// Hands out memory for tensor buffers. Thread-safe. Never throws: nullptr when memory can't be had.
+// Allocates memory for tensor buffers. Thread-safe. Never throws: nullptr when there is no memory.
 class Allocator {
  public:
   static constexpr size_t kAlignment = 64;
@@ -40,12 +40,12 @@ class Allocator {
   virtual void Deallocate(void* p, size_t bytes) = 0;
   virtual AllocatorStats Stats() const { return {}; }
 
-  // What reaches the memory; null: the host does.
+  // The device that accesses the memory; null: the host does.
   MemorySpace* memory_space() const { return memory_space_; }
 
  protected:
   constexpr Allocator() = default;
-  // A decorator passes on the memory space of what it decorates.
+  // A decorator forwards the memory space of its base.
   explicit Allocator(MemorySpace* memory_space) : memory_space_(memory_space) {}
 
  private:
@@ -68,7 +68,7 @@ class FailingAllocator : public Allocator {
  private:
   Allocator& base_;
   const int64_t budget_;
-  std::atomic<int64_t> used_{0};  // relaxed: a sum, publishes nothing
+  std::atomic<int64_t> used_{0};  // relaxed: a sum that publishes nothing
 };
 
 }  // namespace millrace

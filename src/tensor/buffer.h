@@ -11,21 +11,21 @@
 
 namespace millrace {
 
-// The memory behind tensors. In host memory the usual buffer is one allocation: this header, padded to 64
-// bytes, then the elements. Of a buffer in device memory only the elements are there; the header is on the
+// The memory of tensors. In host memory the usual buffer is one allocation: this header, padded to 64
+// bytes, then the elements. A buffer in device memory has only its elements there; the header is on the
 // host.
 class Buffer : public RefCounted {
  public:
   // One allocation for header and elements; elements with constructors are constructed. nullptr when memory
-  // is short, or when elements with constructors are to lie in device memory. REQUIRES: count * element size
-  // does not overflow (see Tensor::Allocate).
+  // is short, or for elements with constructors in device memory. REQUIRES: count * element size does not
+  // overflow (see Tensor::Allocate).
   static RefPtr<Buffer> Allocate(Allocator& allocator, DataType dtype, int64_t count);
-  // Wraps memory with another owner; `release` is called once, when the last reference goes.
+  // Wraps foreign memory; `release` is called once, when the last reference is dropped.
   static RefPtr<Buffer> Wrap(void* data, size_t bytes, std::function<void()> release);
 
   void* data() const { return data_; }
   size_t size() const { return size_; }
-  // What reaches the elements; null: the host does.
+  // The device that accesses the elements; null: the host does.
   MemorySpace* memory_space() const { return allocator_ == nullptr ? nullptr : allocator_->memory_space(); }
 
  protected:

@@ -15,7 +15,7 @@
 #include "tensor/variant.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 
-// Which field of a TensorProto holds the values of each element type, and how. For tensor_codec.cc.
+// The field of a TensorProto with the values of each element type, and its form. For tensor_codec.cc.
 namespace millrace::codec_internal {
 
 template <typename T>
@@ -127,7 +127,7 @@ struct ListField<Variant> {
 #undef MR_COMPLEX_LIST
 #undef MR_LIST_FIELD
 
-// What one more copy of entry i takes, beside the element itself.
+// The memory of one more copy of entry i, in addition to the element itself.
 inline size_t MemoryOf(const google::protobuf::RepeatedPtrField<std::string>& list, int64_t i) {
   return list.Get(static_cast<int>(i)).size();
 }
@@ -152,7 +152,7 @@ inline void AppendVarint(uint64_t value, std::string* out) {
   out->push_back(static_cast<char>(value));
 }
 
-// Reads n varint lengths that are followed by the bytes of n strings, and nothing else. Views into the input.
+// Reads n varint lengths and then the bytes of n strings, and nothing else. Views of the input.
 class StringListReader {
  public:
   static StatusOr<StringListReader> Make(std::string_view bytes, int64_t n) {

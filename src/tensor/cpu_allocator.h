@@ -9,8 +9,8 @@
 
 #include "tensor/allocator.h"
 
-// Under the sanitizers every block goes straight to malloc, so that they see each use after free. Define it
-// to 1 to put the caches themselves under a sanitizer.
+// Under the sanitizers every block is allocated by malloc, so that they detect each use after free. Define it
+// as 1 to test the caches themselves under a sanitizer.
 #ifndef MR_ALLOCATOR_CACHES
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MR_ALLOCATOR_CACHES 0
@@ -30,7 +30,7 @@ namespace cpu_allocator_internal {
 inline constexpr bool kCaches = MR_ALLOCATOR_CACHES != 0;
 
 // Blocks of up to 4 KiB and a buffer's header are small. Size classes are multiples of 64 bytes, four to each
-// power of two, so that at most a quarter of a block is lost.
+// power of two, so that at most a quarter of a block is unused.
 inline constexpr size_t kUnit = 64;
 inline constexpr size_t kSmallLimit = 4096 + 64;
 inline constexpr uint8_t kClassUnits[] = {1,  2,  3,  4,  5,  6,  7,  8,  10, 12,
@@ -55,16 +55,16 @@ struct FreeBlock {
   FreeBlock* next;
 };
 
-// The free blocks of one thread. Only that thread uses the lists; anybody may read the counters.
+// The free blocks of one thread. Only that thread uses the lists; any thread may read the counters.
 struct ThreadCache {
   struct List {
     FreeBlock* head = nullptr;
-    int32_t room = 0;  // how many blocks may still be added
+    int32_t room = 0;  // number of blocks that may still be added
   };
   List lists[kNumClasses];
-  // Relaxed, and written by one thread, so that a plain addition is enough.
+  // Relaxed, and written by one thread, so that a plain addition suffices.
   std::atomic<int64_t> num_allocs{0};
-  std::atomic<int64_t> bytes_in_use{0};  // allocated less freed by this thread; may be negative
+  std::atomic<int64_t> bytes_in_use{0};  // allocated minus freed by this thread; may be negative
   ThreadCache* prev = nullptr;           // Guarded by the registry's mutex, as next.
   ThreadCache* next = nullptr;
 
@@ -119,9 +119,9 @@ class CpuAllocatorImpl final : public Allocator {
 
   AllocatorStats Stats() const override;
 
-  // Refuses large blocks when more than `bytes` would be in use; at first the machine's memory.
+  // Refuses large blocks when more than `bytes` would be in use; initially the machine's memory.
   void SetMemoryLimit(int64_t bytes);
-  // Gives cached large blocks back to the system until at most `keep` bytes are left.
+  // Returns cached large blocks to the system until at most `keep` bytes are left.
   void ReleaseCachedMemory(int64_t keep = 0);
   // Bytes of free large blocks kept for reuse.
   int64_t CachedBytesForTest() const;
@@ -132,7 +132,7 @@ class CpuAllocatorImpl final : public Allocator {
 };
 
 namespace cpu_allocator_internal {
-// Made before any code runs and never destroyed: tensors in static objects use it.
+// Created before other code runs and never destroyed: tensors in static objects use it.
 struct Storage {
   constexpr Storage() : allocator() {}
   ~Storage() {}

@@ -11,8 +11,8 @@
 
 namespace millrace {
 
-// The element type of resource tensors: names a resource that a device's resource manager keeps. A plain
-// value; it holds no reference to the resource.
+// The element type of resource tensors: the name of a resource in a device's resource manager. A plain value;
+// it holds no reference to the resource.
 struct ResourceHandle {
   struct DtypeAndShape {
     DataType dtype = DataType::kInvalid;

@@ -11,10 +11,10 @@
 
 namespace millrace {
 
-// Buffers that are kept for the copies which changes of variables make while others hold their values: a
-// saver that writes behind the steps gives what it has written, and the steps behind its next save take it.
-// So they do not wait until the system has cleared as much new memory. One object for each owner; what is not
-// taken goes with it. Thread-safe.
+// Buffers that are kept for the copies which changes of variables make while there are references to their
+// values: a saver that writes in the background adds buffers that it has written, and the steps after its
+// next save take them. So they do not wait until the system has cleared as much new memory. One object for
+// each owner, which frees the remaining buffers. Thread-safe.
 class SpareBuffers {
  public:
   SpareBuffers() = default;
@@ -25,12 +25,12 @@ class SpareBuffers {
   // Smaller ones are not worth it.
   static constexpr size_t kMinBytes = 64 << 10;
 
-  // Keeps the tensor's buffer when nothing else refers to it, when it is host memory of plain elements and
-  // when this object keeps at most `max_bytes` with it.
+  // Keeps the tensor's buffer if it has no other references, is host memory of fixed-size elements, and this
+  // object then keeps at most `max_bytes`.
   void Give(Tensor tensor, int64_t max_bytes);
   int64_t bytes() const;
 
-  // One of `bytes` bytes that any owner gave; null: there is none. Its contents are undefined.
+  // One of `bytes` bytes from any owner; null: there is none. Its contents are undefined.
   static RefPtr<Buffer> Take(size_t bytes);
 };
 

@@ -19,24 +19,24 @@ enum DataType : int;
 namespace millrace {
 
 struct TensorDecodeOptions {
-  // What one message may make us allocate, nested tensors and copies of repeated values included: a few bytes
-  // can claim any number of elements.
+  // The limit of allocations for one message, including nested tensors and copies of repeated values: a few
+  // bytes can claim any number of elements.
   int64_t max_bytes = int64_t{2} << 30;
   Allocator* allocator = nullptr;  // null: CpuAllocator()
 };
 
-// Reads either encoding: typed lists, where the last value stands for all that follow and an empty list for
-// zeros, or tensor_content. InvalidArgument for a message that contradicts itself, ResourceExhausted over the
+// Reads either encoding: typed lists, where the last value stands for all that follow and an empty list
+// for zeros, or tensor_content. InvalidArgument for an inconsistent message, ResourceExhausted over the
 // limit.
 StatusOr<Tensor> TensorFromProto(const tensorflow::TensorProto& proto,
                                  const TensorDecodeOptions& options = {});
-// The same, of a message that is not needed any more: a tensor of a plain type with much data takes the
-// message's memory over instead of copying it. `proto` is left valid, with or without its values.
+// The same for a message that is no longer needed: a large tensor of a fixed-size type takes over the
+// message's memory instead of copying it. `proto` is left valid, with or without its values.
 StatusOr<Tensor> TakeTensorFromProto(tensorflow::TensorProto* proto, const TensorDecodeOptions& options = {});
-// Typed lists, without repeats at the end. An uninitialised tensor gives its type and shape only, as does one
-// with more than 2^31 - 1 different values, which no message can hold (and the log says so).
+// Typed lists, without repeats at the end. For an uninitialised tensor only type and shape are written, and
+// also for one with more than 2^31 - 1 different values, which no message can hold (and the log says so).
 void TensorToProto(const Tensor& tensor, tensorflow::TensorProto* proto);
-// The elements as bytes: smaller and faster for plain types with many different values.
+// The elements as bytes: smaller and faster for fixed-size types with many different values.
 void TensorToProtoContent(const Tensor& tensor, tensorflow::TensorProto* proto);
 
 StatusOr<TensorShape> ShapeFromProto(const tensorflow::TensorShapeProto& proto);

@@ -36,13 +36,13 @@ class TensorSlice {
 
   int rank() const { return static_cast<int>(extents_.size()); }
   const Extent& extent(int i) const { return extents_[static_cast<size_t>(i)]; }
-  // Says "all" in every dimension.
+  // Whether it says "all" in every dimension.
   bool IsFull() const;
   // Whether it covers a tensor of that shape, in any spelling.
   bool IsAllOf(const TensorShape& shape) const;
-  // The shape that it cuts out. Internal, in TensorFlow's words, when it does not fit.
+  // The shape of the slice. Internal, in TensorFlow's words, when it does not fit.
   StatusOr<TensorShape> ShapeIn(const TensorShape& full) const;
-  std::string ToString() const;  // as Parse takes it
+  std::string ToString() const;  // in the form of Parse
   friend bool operator==(const TensorSlice&, const TensorSlice&) = default;
 
  private:
@@ -50,7 +50,7 @@ class TensorSlice {
   std::vector<Extent> extents_;
 };
 
-// What the inputs "shape_and_slices" of the ops say: "4 10 0,2:-" is the first two rows of a [4,10].
+// An element of the inputs "shape_and_slices": "4 10 0,2:-" is the first two rows of a [4,10].
 struct ShapeAndSlice {
   TensorShape full_shape;
   TensorSlice slice;

@@ -34,8 +34,8 @@ Tensor AsScalar(const T& value) {
 
 namespace testing_internal {
 
-// |want - got| <= atol + rtol * |want|; NaN equals NaN, an infinity equals itself. Types without a distance:
-// equal.
+// |want - got| <= atol + rtol * |want|; NaN equals NaN, an infinity equals itself. Other types:
+// equality.
 template <typename T>
 bool Close(const T& want, const T& got, double rtol, double atol) {
   if constexpr (std::is_same_v<T, complex64> || std::is_same_v<T, complex128>) {

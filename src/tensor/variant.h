@@ -32,7 +32,7 @@ struct VariantData {
   ~VariantData();
 };
 
-// A type that a Variant can turn into bytes and back: it has a name, known to peers and files.
+// A type that a Variant can convert to bytes and back: it has a name, known to peers and files.
 template <typename T>
 concept SerializableVariant = requires(const T& value, VariantData data) {
   { T::kVariantTypeName } -> std::convertible_to<std::string_view>;
@@ -69,13 +69,13 @@ class Variant {
   const T* get() const {
     return const_cast<Variant*>(this)->get<T>();
   }
-  // The serialised name; for types without one the name that the compiler gives; empty when there is no
+  // The serialised name; for types without one the compiler's name of the type; empty when there is no
   // value.
   std::string TypeName() const;
-  // A value that cannot be serialised gives its name alone.
+  // For a value that cannot be serialised only its name.
   VariantData Encode() const;
-  // Makes the registered type of data.type_name; an unregistered type stays VariantData, which
-  // encodes to the same bytes again.
+  // Creates the registered type of data.type_name; an unregistered type stays VariantData, which encodes to
+  // the same bytes again.
   static StatusOr<Variant> Decode(VariantData data);
 
  private:
@@ -93,7 +93,7 @@ class Variant {
 };
 
 using VariantDecoder = StatusOr<Variant> (*)(VariantData data);
-// AlreadyExists when the name is taken. Thread-safe.
+// AlreadyExists for a name in use. Thread-safe.
 Status RegisterVariantDecoder(std::string_view type_name, VariantDecoder decoder);
 template <SerializableVariant T>
 Status RegisterVariantType() {

@@ -9,17 +9,17 @@
 #include "millrace/optimizers.h"
 #include "millrace/scope.h"
 
-// The nodes of updates: of whole variables and of rows, by reference and behind handles.
+// The nodes of updates: of whole variables and of rows, by reference and by handle.
 namespace millrace {
 
 #pragma GCC visibility push(hidden)
 
-// A node of any op, and its output 0; unset after an error, which is in the scope's status.
+// A node of any op; returns its output 0, unset after an error, which is in the scope's status.
 Operation AddNode(const Scope& scope, const char* op, const std::vector<Input>& inputs,
                   const OpAttrs& attrs = {});
 Output AddOp(const Scope& scope, const char* op, const std::vector<Input>& inputs, const OpAttrs& attrs = {});
 
-// The same slices in which no index comes twice: rows with one index are added up.
+// The same slices without repeated indices: rows of one index are summed.
 IndexedSlices WithoutRepeats(const Scope& scope, const IndexedSlices& slices);
 
 // A call of one of the ops Apply<rule>, SparseApply<rule>, ResourceApply<rule>, ResourceSparseApply<rule>:
@@ -33,7 +33,7 @@ struct ApplyCall {
 Operation Apply(const Scope& scope, const GradientAndVariable& gradient,
                 const std::vector<GraphVariable>& slots, const ApplyCall& call);
 
-// Changes of a variable, one after another, each of which waits for the one before it.
+// Consecutive changes of a variable, each of which waits for the one before it.
 class VariableChanges {
  public:
   VariableChanges(const Scope& scope, const GraphVariable& variable);

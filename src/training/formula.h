@@ -12,24 +12,24 @@
 #include "millrace/tensor.h"
 #include "training/apply.h"
 
-// Formulas over tensors, whose nodes are named as those of TensorFlow's Python client: "mul", "mul_1/y".
+// Formulas of tensors, with nodes named as those of TensorFlow's Python client: "mul", "mul_1/y".
 namespace millrace {
 
 #pragma GCC visibility push(hidden)
 
-// A scalar of that type; an int32 or a float as it comes when the type is of numbers that have no literal.
+// A scalar of that type; an int32 or a float if the type has no literals.
 Tensor NumberTensor(double value, DataType dtype);
-// A constant with it; `name` or "Const".
+// A constant with the tensor; called `name` or "Const".
 Output Number(const Scope& scope, double value, DataType dtype);
-// The pair of seeds of a random node: made of its own, 0 for none, and that of the graph.
+// The pair of seeds of a random node: from its own seed, 0 for none, and that of the graph.
 std::pair<int64_t, int64_t> SeedsOf(const Scope& scope, int64_t seed);
 // An int32 vector constant.
 Output Vector(const Scope& scope, const std::vector<int64_t>& values);
-// A literal as a constant called `name`, converted to `dtype` when both are floats; a tensor as it is.
+// A literal as a constant called `name`, converted to `dtype` when both are floats; a tensor unchanged.
 Output AsTensor(const Scope& scope, const char* name, const Input& input, DataType dtype);
 Output CastTo(const Scope& scope, const Output& tensor, DataType dtype);
 
-// A tensor in a formula: what is made of it goes into its scope.
+// A tensor in a formula: nodes of the formula are added to its scope.
 class Formula {
  public:
   Formula(const Scope& scope, const Output& tensor) : scope_(scope), tensor_(tensor) {}
@@ -54,14 +54,14 @@ class Formula {
   Output tensor_;
 };
 
-// A side of an operator: a tensor, or a number of the type of the other side.
+// An operand: a tensor, or a number of the type of the other operand.
 struct Term {
   Term(const Formula& e) : tensor(e.tensor()) {}       // NOLINT(google-explicit-constructor)
   Term(const Output& t) : tensor(t) {}                 // NOLINT(google-explicit-constructor)
   Term(const GraphVariable& v) : tensor(v.value()) {}  // NOLINT(google-explicit-constructor)
   Term(double n) : number(n) {}                        // NOLINT(google-explicit-constructor)
   Output tensor;
-  std::optional<double> number;  // of what is no tensor; an unset tensor is an error, not a number
+  std::optional<double> number;  // if it is not a tensor; an unset tensor is an error, not a number
 };
 
 // `name` is that of the node, `op` its op.

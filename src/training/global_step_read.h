@@ -9,7 +9,7 @@ namespace millrace {
 
 inline constexpr char kGlobalStepReadKey[] = "global_step_read_op_cache";
 
-// A copy of the global step, which updates in the same step do not change; made once, in a collection.
+// A copy of the global step before updates in the same step; made once, and kept in a collection.
 // FailedPrecondition, naming the user, without a global step.
 StatusOr<Output> GlobalStepRead(const Scope& scope, const char* user);
 

@@ -8,7 +8,7 @@
 #include "millrace/layers.h"
 #include "millrace/scope.h"
 
-// What the layers have in common.
+// Common code of the layers.
 namespace millrace::layers {
 
 #pragma GCC visibility push(hidden)
@@ -16,17 +16,17 @@ namespace millrace::layers {
 // The scope of variables and nodes of a layer.
 Scope EnterLayer(const Scope& scope, const std::string& name, const char* default_name);
 
-// Sizes of all axes of `x`, which has the rank that the layer wants and a known last size.
+// Sizes of all axes of `x`, which must have the layer's rank and a known last size.
 Status CheckInput(const Scope& scope, const char* layer, const Output& x, int rank);
-// `wanted` numbers: those given, or one for each axis.
+// `wanted` numbers: those given, or one repeated for each axis.
 StatusOr<std::vector<int64_t>> PerAxis(const char* layer, const char* what, const std::vector<int64_t>& given,
                                        size_t wanted);
 
 GetVariableOptions KernelOptions(const Output& x, const WeightOptions& options);
-// x + bias, through the activation.
+// x + bias, passed through the activation.
 Output Finish(const Scope& scope, const Output& x, int64_t units, const WeightOptions& options);
 
-// What a condition says when the graph is made; unset when only a step knows.
+// The value of a condition if it is known when the graph is built; unset otherwise.
 std::optional<bool> KnownCondition(const Input& condition);
 
 #pragma GCC visibility pop

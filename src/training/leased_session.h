@@ -10,10 +10,10 @@
 
 namespace millrace {
 
-// A session of a worker that is the chief whenever `lease` says so. `chief_hooks` are called while it is the
-// chief; they add their nodes in any case. A chief takes `guard`, unless that is null. When the role changes,
-// the session is made again: as chief from variables that are there, or else from the checkpoint; as other
-// worker by waiting for them.
+// A session of a worker that is the chief while `lease` says so. `chief_hooks` are called while it is the
+// chief; they always add their nodes. A chief acquires `guard`, unless that is null. When the role changes,
+// the session is created again: as chief from existing variables, or else from the checkpoint; as another
+// worker after waiting for them.
 StatusOr<std::unique_ptr<MonitoredSession>> MakeLeasedSession(const Scope& scope,
                                                               const MonitoredTrainingSessionOptions& options,
                                                               const std::shared_ptr<Scaffold>& scaffold,

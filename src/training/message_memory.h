@@ -16,13 +16,13 @@ class ZeroCopyInputStream;
 
 namespace millrace {
 
-// What a message may take in memory once parsed: this and ten times its bytes. Two bytes can make a message
-// of a few hundred, so the bytes are counted through before they are parsed, unless there are so few that it
-// does not matter.
+// The memory limit of a parsed message: this and ten times its bytes. Two bytes can make a message of a few
+// hundred, so the bytes are counted before they are parsed, unless there are so few that it does not
+// matter.
 inline constexpr int64_t kMessageMemoryBase = int64_t{256} << 20;
 inline constexpr int64_t kMessageMemoryFactor = 10;
 
-// Whether `size` bytes can be parsed without a look at them.
+// Whether `size` bytes can be parsed without counting.
 inline bool IsSmallMessage(uint64_t size) { return size <= kMessageMemoryBase / 128; }
 
 // ResourceExhausted when `size` bytes, a message of the type of `message`, would need more. Malformed bytes

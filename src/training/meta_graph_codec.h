@@ -13,8 +13,8 @@ class SignatureDef;
 
 namespace millrace {
 
-// All but the graph. InvalidArgument for shapes that are none and assets that are none; types that are not
-// known are kInvalid.
+// All but the graph. InvalidArgument for invalid shapes and assets; unknown types become
+// kInvalid.
 StatusOr<MetaGraph> MetaGraphFromProto(const tensorflow::MetaGraphDef& proto);
 // Overwrites all but the graph and the list of ops.
 void MetaGraphToProto(const MetaGraph& meta, tensorflow::MetaGraphDef* proto);
@@ -24,7 +24,7 @@ SaverDef SaverDefFromProto(const tensorflow::SaverDef& proto);
 void SaverDefToProto(const SaverDef& saver, tensorflow::SaverDef* proto);
 
 // The files of a model: those of asset_file_def, or else of the collection "saved_model_assets".
-// FailedPrecondition for an entry that is no AssetFileDef.
+// FailedPrecondition for an entry that is not an AssetFileDef.
 StatusOr<std::vector<AssetFileDef>> AssetFilesOf(const tensorflow::MetaGraphDef& proto);
 
 }  // namespace millrace

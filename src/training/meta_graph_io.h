@@ -20,13 +20,13 @@ namespace millrace {
 
 class Graph;
 
-// What ExportMetaGraph writes and ImportMetaGraph reads, as messages. `proto` is used up.
+// The messages of ExportMetaGraph and ImportMetaGraph. `proto` is consumed.
 Status BuildMetaGraphDef(const Scope& scope, const MetaGraph& meta, const ExportMetaGraphOptions& options,
                          tensorflow::MetaGraphDef* proto);
 StatusOr<MetaGraph> ImportMetaGraphDef(const Scope& scope, tensorflow::MetaGraphDef* proto,
                                        const ImportMetaGraphOptions& options);
 
-// A name that an input of the file may have, as the importer looks it up: "a:0" for "a", "^a" for a control
+// The name of an input of the file in the form that the importer looks up: "a:0" for "a", "^a" for a control
 // input.
 std::string ImportKey(std::string_view name);
 
@@ -35,13 +35,13 @@ Status StrippedOpList(const Graph& graph, const tensorflow::GraphDef& def, tenso
 // Removes attributes that have their defaults, from functions, too.
 void StripDefaultAttrs(const Graph& graph, tensorflow::GraphDef* def);
 
-// "scope/name"; "^scope/name" and "loc:@scope/name" for such. Without a scope or a name: the name.
+// "scope/name"; "^scope/name" and "loc:@scope/name" for such names. Without a scope or a name: the name.
 std::string PrependScope(std::string_view scope, std::string_view name);
 // The inverse, for a name that is below the scope.
 std::string StripScope(std::string_view scope, std::string_view name);
 bool IsBelowScope(std::string_view scope, std::string_view name);
 
-// Puts a scope before the names in a list, if it is one of those whose entries are known to have names.
+// Adds a scope to the names in a list, if its entries are known to be names.
 void PrependScope(std::string_view scope, const std::string& collection, CollectionDef* def);
 
 inline constexpr char kUnboundInputsKey[] = "unbound_inputs";

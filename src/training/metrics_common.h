@@ -10,7 +10,7 @@
 #include "training/formula.h"
 #include "training/weights.h"
 
-// What the metrics have in common.
+// Common code of the metrics.
 namespace millrace::metrics {
 
 #pragma GCC visibility push(hidden)
@@ -25,11 +25,11 @@ Sum Accumulate(const Scope& scope, const char* name, const TensorShape& shape, c
 
 Scope Enter(const Scope& scope, const MetricOptions& options, const char* default_name);
 
-// The value of a metric from its sums, as they are and as they will be.
+// The value of a metric from its sums before and after the update.
 Metric From(const Scope& scope, const std::vector<Sum>& sums,
             const std::function<Formula(const std::vector<Formula>&)>& value);
 
-// The weights spread over the values, floats; ones without any.
+// The weights broadcast to the values, as floats; ones if there are none.
 Formula SpreadWeights(const Scope& scope, const std::optional<Input>& weights, const Output& values);
 
 #pragma GCC visibility pop

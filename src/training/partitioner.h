@@ -10,15 +10,15 @@
 
 namespace millrace {
 
-// Where a variable is cut.
+// How a variable is partitioned.
 struct Cut {
   int axis = 0;
   int64_t parts = 1;
-  // Sizes of the parts along the axis; the first ones are larger when it does not go even.
+  // Sizes of the parts along the axis; the first ones are larger if it is not divisible.
   std::vector<int64_t> Sizes(const TensorShape& shape) const;
 };
 
-// What a partitioner says about a variable. InvalidArgument, in TensorFlow's words, when it makes no sense.
+// The result of a partitioner for a variable. InvalidArgument, in TensorFlow's words, when it is invalid.
 StatusOr<Cut> CutBy(const Partitioner& partitioner, const TensorShape& shape, DataType dtype);
 
 }  // namespace millrace

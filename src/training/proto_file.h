@@ -14,13 +14,13 @@ class Message;
 
 namespace millrace {
 
-// Messages in files. What would need much more memory than the file has bytes is ResourceExhausted, see
+// Messages in files. Messages that need much more memory than the file has bytes are ResourceExhausted, see
 // message_memory.h.
 
-// Parses a file of up to 2 GiB without holding it in memory as a whole. DataLoss "Can't parse … as binary
+// Parses a file of up to 2 GiB without loading it as a whole. DataLoss "Can't parse … as binary
 // proto".
 Status ReadBinaryProto(Env& env, const std::string& path, google::protobuf::Message* message);
-// DataLoss "Can't parse … as text proto", and where. Fields that are not known are passed over.
+// DataLoss "Can't parse … as text proto", and where. Unknown fields are ignored.
 Status ReadTextProto(Env& env, const std::string& path, google::protobuf::Message* message);
 // A file in either form, the binary one tried first. NotFound "File … does not exist.".
 Status ReadProto(Env& env, const std::string& path, google::protobuf::Message* message);
@@ -30,7 +30,7 @@ Status ParseTextProto(std::string_view text, google::protobuf::Message* message)
 
 // The same bytes for equal messages. InvalidArgument for more than 2 GiB.
 StatusOr<std::string> SerializeBinaryProto(const google::protobuf::Message& message);
-// Writes these bytes. Replaces the file in one step.
+// Writes these bytes. Replaces the file atomically.
 Status WriteBinaryProto(Env& env, const std::string& path, const google::protobuf::Message& message);
 Status WriteTextProto(Env& env, const std::string& path, const google::protobuf::Message& message);
 

@@ -10,10 +10,10 @@
 
 namespace millrace {
 
-// The scope of a stage: called after the scope's op name, or `otherwise`.
+// The scope of a stage: named after the scope's op name, or `otherwise`.
 Scope StageScope(const Scope& scope, const char* otherwise);
 
-// A queue of a stage and what is in its elements. Ops on it are called "<queue>_<what>" in the stage's scope.
+// A queue of a stage and the types of its elements. Its ops are called "<queue>_<what>" in the stage's scope.
 struct StageQueue {
   std::string NameOf(const char* what) const;
   Operation Enqueue(const Scope& scope, const std::vector<Output>& values, bool many) const;
@@ -26,10 +26,10 @@ struct StageQueue {
 // Adds the summary "fraction_of_<capacity>_full", or another, of `part` / `whole`.
 void AddFillSummary(const Scope& stage, const std::string& name, const Output& part, int64_t whole);
 
-// The operation that does what `body` adds when the bool scalar `pred` holds, and nothing otherwise.
+// An operation that runs the nodes of `body` if the bool scalar `pred` is true, and nothing otherwise.
 Operation When(const Scope& scope, const Output& pred, const std::function<Operation(const Scope&)>& body);
 
-// What the tensors of examples have in common in all sources. InvalidArgument when types or ranks differ.
+// The common types and shapes of examples from all sources. InvalidArgument when types or ranks differ.
 struct ElementSpec {
   std::vector<DataType> types;
   std::vector<PartialShape> shapes;

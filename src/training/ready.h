@@ -13,8 +13,8 @@ namespace millrace {
 
 #pragma GCC visibility push(hidden)
 
-// What is missing for the model to be ready, as `op` says, a string vector of names; nothing when it is, and
-// when `op` is unset.
+// The missing parts for the model to be ready, from `op`, a string vector of names; empty when it is ready,
+// and when `op` is unset.
 StatusOr<std::optional<std::string>> NotReady(const ClientSession& session, const Output& op);
 
 #pragma GCC visibility pop

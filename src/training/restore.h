@@ -10,10 +10,10 @@
 
 namespace millrace {
 
-// Whether a saver names the nodes that restore variables.
+// Whether a saver has nodes that restore variables.
 bool CanRestore(const SaverDef& saver);
-// Gives variables the values of a checkpoint, by the nodes of the session's graph that the saver names. They
-// are run with `feeds`. FailedPrecondition unless CanRestore.
+// Restores variables from a checkpoint, with the nodes of the session's graph that the saver names. They are
+// run with `feeds`. FailedPrecondition unless CanRestore.
 Status RestoreVariables(Session& session, const RunOptions& options, const SaverDef& saver,
                         const std::string& checkpoint, Session::Feeds feeds = {});
 

@@ -10,14 +10,14 @@
 
 namespace millrace {
 
-// Lets only the latest chief of a training write checkpoints: a file "chief-<term>" in their folder says who
-// that is. Each new chief takes a higher term than all before it. One that was stopped and continued finds
-// the term of its successor there, whatever its lease says. Thread-safe.
+// Allows only the latest chief of a training to write checkpoints: a file "chief-<term>" in their folder
+// identifies it. Each new chief takes a higher term than all before it. One that was stopped and continued
+// finds the term of its successor there, whatever its lease says. Thread-safe.
 class SaveGuard {
  public:
   explicit SaveGuard(std::string folder) : folder_(std::move(folder)) {}
 
-  // Becomes the latest chief, unless it is. Makes the folder.
+  // Becomes the latest chief, if it is not. Creates the folder.
   Status Take() MR_EXCLUDES(mu_);
   // Aborted when there is a later one.
   Status Check() const MR_EXCLUDES(mu_);
@@ -26,7 +26,7 @@ class SaveGuard {
  private:
   const std::string folder_;
   mutable Mutex mu_;
-  int64_t term_ MR_GUARDED_BY(mu_) = 0;  // 0: never was the chief
+  int64_t term_ MR_GUARDED_BY(mu_) = 0;  // 0: was never the chief
 };
 
 }  // namespace millrace

@@ -19,7 +19,7 @@ namespace millrace {
 
 class Graph;
 
-// The names of a SavedModel's files and of what it says about itself.
+// The names of a SavedModel's files, tags and signatures.
 namespace saved_model {
 inline constexpr char kFilename[] = "saved_model.pb";
 inline constexpr char kTextFilename[] = "saved_model.pbtxt";
@@ -33,27 +33,27 @@ inline constexpr char kInitOpSignatureKey[] = "__saved_model_init_op";
 inline constexpr char kTrainOpSignatureKey[] = "__saved_model_train_op";
 }  // namespace saved_model
 
-// The file of the model in a folder; "" when there is none.
+// The file of the model in a folder; "" if there is none.
 std::string SavedModelFile(Env& env, const std::string& dir);
-// The meta graph that has these tags and no others; null when there is none.
+// The meta graph with exactly these tags; null if there is none.
 tensorflow::MetaGraphDef* FindMetaGraph(tensorflow::SavedModel* model, const std::set<std::string>& tags);
 
 // NotFound "Could not find SavedModel .pb or .pbtxt at supplied export directory path: …".
 Status ReadSavedModel(Env& env, const std::string& dir, tensorflow::SavedModel* model);
 
-// The meta graph that has these tags and no others. NotFound "Could not find meta graph def matching supplied
-// tags: { … }. …".
+// The meta graph with exactly these tags. NotFound "Could not find meta graph def matching supplied tags: { …
+// }. …".
 StatusOr<std::unique_ptr<tensorflow::MetaGraphDef>> ReadSavedModelMetaGraph(
     Env& env, const std::string& dir, const std::set<std::string>& tags);
 
-// A session with the graph of `meta`, as it was imported, and initialised.
+// An initialised session with the graph of `meta`, as it was imported.
 StatusOr<std::unique_ptr<Session>> OpenSavedModel(const SessionOptions& session_options,
                                                   const RunOptions& run_options,
                                                   const tensorflow::MetaGraphDef& meta,
                                                   const std::string& dir, const Graph& graph);
 
-// Restores the variables of a session that has the graph of `meta`, if the model in `dir` has any, and runs
-// what initialises the rest. `meta` may be without its graph.
+// Restores the variables of a session with the graph of `meta`, if the model in `dir` has any, and runs the
+// initialisation of the rest. `meta` may be without its graph.
 Status InitializeFromSavedModel(Session& session, const RunOptions& options,
                                 const tensorflow::MetaGraphDef& meta, const std::string& dir);
 

@@ -17,10 +17,10 @@
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "tensorflow/core/protobuf/saved_model.pb.h"
 
-// SavedModels node by node, as TensorFlow 1.x lays them out.
+// SavedModels built node by node, in TensorFlow 1.x's layout.
 namespace millrace::saved_model_testing {
 
-// A new, empty folder for the test that is running.
+// A new, empty folder for the current test.
 inline std::string NewFolder(const std::string& name = "model") {
   const auto* info = testing::UnitTest::GetInstance()->current_test_info();
   const std::filesystem::path path =
@@ -73,7 +73,7 @@ class ModelGraph {
          {"shared_name", "s: \"" + name + "\""}});
     Add(name + "/Read/ReadVariableOp", "ReadVariableOp", {name}, {{"dtype", "type: DT_FLOAT"}});
   }
-  // Names of variables in the checkpoint, their slices, and what they are assigned to.
+  // Names of variables in the checkpoint, their slices, and the nodes that they are assigned to.
   struct Saved {
     std::string variable;
     std::string key;

@@ -11,7 +11,7 @@ namespace millrace {
 // The variables of the scope's graph, with their slices.
 std::vector<Saveable> AllSaveables(const Scope& scope);
 
-// Adds the nodes that save and restore, and tells their names. REQUIRES: there is a saveable.
+// Adds the nodes that save and restore, and returns their names. REQUIRES: there is a saveable.
 StatusOr<SaverDef> AddSaverNodes(const Scope& scope, std::vector<Saveable> saveables,
                                  const Saver::Options& options);
 

@@ -14,22 +14,22 @@
 
 namespace millrace {
 
-// A tensor of the graph under the name that callers of a signature have for it.
+// A tensor of the graph and its name in a signature.
 struct SignatureTensor {
   std::string key;
   std::string tensor;  // "node:0"; "" where the signature names none
   DataType dtype = DataType::kInvalid;
 };
 
-// What stands for the input or output `key` of a signature: one tensor, or the indices, values and dense
-// shape of a sparse one, in this order, called "<key><separator>indices", "…values" and "…dense_shape".
+// The tensors of the input or output `key` of a signature: one tensor, or the indices, values and dense shape
+// of a sparse one, in this order, called "<key><separator>indices", "…values" and "…dense_shape".
 std::vector<SignatureTensor> TensorsOf(const std::string& key, const TensorInfo& info, char separator);
 // Those of all inputs or outputs, by their keys.
 std::map<std::string, SignatureTensor> TensorsByKey(const std::map<std::string, TensorInfo>& infos,
                                                     char separator);
 
-// A signature among those of a model, as structs or as messages. InvalidArgument for a key that is not there,
-// with those that are.
+// A signature of a model, as structs or as messages. InvalidArgument for an unknown key, with the existing
+// ones.
 template <typename Signatures>
 StatusOr<const typename Signatures::mapped_type*> FindSignature(const Signatures& signatures,
                                                                 const std::string& key) {

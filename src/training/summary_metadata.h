@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// A serialised SummaryMetadata that names the plugin of TensorBoard which shows a summary.
+// A serialised SummaryMetadata that names the TensorBoard plugin of a summary.
 std::string PluginMetadata(std::string_view plugin);
 
 }  // namespace millrace

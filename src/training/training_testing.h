@@ -15,7 +15,7 @@ inline std::vector<float> Floats(const Tensor& tensor) {
   return {tensor.data<float>(), tensor.data<float>() + tensor.num_elements()};
 }
 
-// A session whose variables have their first values; errors end up as failures of the test.
+// A session with initialised variables; errors become failures of the test.
 class ReadySession {
  public:
   explicit ReadySession(const Scope& scope)
@@ -27,7 +27,7 @@ class ReadySession {
     const Status status = session_.Run(feeds, {}, operations, nullptr);
     EXPECT_TRUE(status.ok()) << status;
   }
-  // As many tensors as were asked for, empty ones after an error.
+  // The requested number of tensors, empty ones after an error.
   std::vector<Tensor> Fetch(const std::vector<Output>& fetches, const ClientSession::Feeds& feeds = {}) {
     std::vector<Tensor> out;
     const Status status = session_.Run(feeds, fetches, &out);

@@ -8,9 +8,9 @@
 // The weights of losses and metrics.
 namespace millrace {
 
-// Whether weights may be multiplied with values: a scalar, or of the same rank with equal sizes or 1.
+// Whether weights may be multiplied with values: a scalar, or the same rank with equal sizes or 1.
 Status CheckWeights(const PartialShape& weights, const PartialShape& values);
-// The weights as a float tensor called "weights"; an error of shapes goes to the scope's status.
+// The weights as a float tensor called "weights"; an error of shapes is set in the scope's status.
 Formula WeightsFor(const Scope& scope, const Input& weights, const Output& values);
 // One weight for each value.
 Formula Broadcast(const Formula& weights, const Formula& values);
