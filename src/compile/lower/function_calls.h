@@ -10,12 +10,12 @@
 
 namespace millrace {
 
-// What a node calls: a library function that it names as its op, or the "f" of a PartitionedCall, a
-// StatefulPartitionedCall or (the gradient of "f") a SymbolicGradient. Nothing for other nodes.
+// The callee of a node: a library function that it names as its op, or the "f" of a PartitionedCall, a
+// StatefulPartitionedCall or (the gradient of "f") a SymbolicGradient. Empty for other nodes.
 std::optional<NameAttrList> CalleeOf(const Node& node);
 
-// Adds a node under the name of another one, with its device and edges, and removes that. REQUIRES: the types
-// of inputs and outputs are the same.
+// Adds a node with the name, device and edges of another one, and removes that. REQUIRES: the types of inputs
+// and outputs are the same.
 StatusOr<Node*> ReplaceNode(Node* node, std::string_view op, AttrMap attrs);
 
 // Nodes whose op is a function of the library become PartitionedCall or, for stateful ones,

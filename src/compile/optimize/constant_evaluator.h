@@ -11,13 +11,13 @@
 
 namespace millrace {
 
-// Runs a constant part of a graph while the rest is being compiled; step/ implements it. Thread-safe.
+// Evaluates a constant part of a graph during compilation; implemented by step/. Thread-safe.
 class ConstantEvaluator {
  public:
   virtual ~ConstantEvaluator() = default;
   // `graph` has no feeds and no stateful ops; its results are `_Retval` nodes with the indices 0 …
-  // num_outputs - 1. Every node is assigned to the client device. An error means that this part stays in the
-  // graph as it is.
+  // num_outputs - 1. Every node is assigned to the client device. After an error this part of the graph is
+  // not changed.
   virtual StatusOr<std::vector<Tensor>> Evaluate(std::unique_ptr<Graph> graph, int num_outputs) = 0;
 };
 

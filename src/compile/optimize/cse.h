@@ -7,10 +7,10 @@
 
 namespace millrace {
 
-// Merges nodes that compute the same thing: same op, attributes, device, inputs (in any order for commutative
+// Merges nodes that compute the same value: same op, attributes, device, inputs (in any order for commutative
 // ops) and control inputs. Stateful nodes, nodes on references and never_fold nodes stay. The first in
-// topological order survives and takes over the consumers of the others, which go. Returns how many went.
-// Linear, except for sorting the control inputs of each node.
+// topological order gets the consumers of the others, which are removed. Returns their number. Linear, except
+// for sorting the control inputs of each node.
 StatusOr<int> EliminateCommonSubexpressions(Graph* graph);
 
 }  // namespace millrace

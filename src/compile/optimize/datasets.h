@@ -17,11 +17,11 @@ struct DatasetRewrite {
 };
 std::span<const DatasetRewrite> DatasetRewrites();
 
-// Rewrites the datasets that OptimizeDataset nodes read, as their constant "optimizations" say; names that
-// are not among DatasetRewrites have no effect. The elements and their order stay the same, but for
-// "shuffle_and_repeat_fusion", after which each epoch has the same elements in another random order. What
-// reads a dataset that others read too is rewritten, and the dataset itself is left as it is. Functions that
-// this makes go into the graph's library. Returns how many rewrites were done.
+// Rewrites the datasets that OptimizeDataset nodes read, according to their constant "optimizations"; names
+// that are not among DatasetRewrites have no effect. The elements and their order stay the same, except after
+// "shuffle_and_repeat_fusion", where each epoch has the same elements in another random order. A dataset that
+// others read too is not changed, only its reader. New functions are added to the graph's library. Returns
+// the number of rewrites.
 StatusOr<int> RewriteDatasets(Graph* graph, const OptimizeOptions& options);
 
 }  // namespace millrace

@@ -8,11 +8,11 @@
 
 namespace millrace {
 
-// Puts one node of _FusedElementwise in the place of pure element-wise nodes that hand their results only to
-// each other, except for the last one, whose name the new node has: what they compute goes through memory
-// once. A node whose tensor is wanted elsewhere (by a fetch, too), that is waited for, lies on another
-// device, or is known to have another shape stays apart; what nodes of a group waited for, the new node waits
-// for. Needs devices to be assigned. Returns how many nodes went.
+// Replaces a group of pure element-wise nodes whose results are only used within the group, except for the
+// last one, by one _FusedElementwise node with the last one's name: it passes over memory once. A node is not
+// fused if its tensor is used elsewhere (also by a fetch), if other nodes wait for it, if it is on another
+// device, or is known to have another shape; the new node gets the control inputs of the group. Needs devices
+// to be assigned. Returns the number of removed nodes.
 StatusOr<int> FuseElementwise(Graph* graph, const OptimizeOptions& options);
 
 }  // namespace millrace

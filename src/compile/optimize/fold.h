@@ -8,15 +8,15 @@
 
 namespace millrace {
 
-// Replaces nodes whose inputs are all constant by their values. A constant waits for what the computation
-// waited for, so that it is dead, and belongs to a frame, where the computation did. Stateful and never_fold
-// nodes, references, resources and calls of functions stay. What cannot be evaluated stays, too: its error
-// belongs to the run, if it is run at all. Nodes that lose their last consumer go, unless they are stateful.
-// Returns how many tensors were replaced.
+// Replaces nodes whose inputs are all constant by their values. A constant gets the control inputs of the
+// computation, so that it is dead, and belongs to a frame, if that did. Stateful and never_fold nodes,
+// references, resources and calls of functions stay. Nodes that cannot be evaluated stay, too: their error
+// belongs to the run. Nodes that lose their last consumer are removed, unless they are stateful. Returns the
+// number of replaced tensors.
 StatusOr<int> FoldConstants(Graph* graph, const OptimizeOptions& options);
 
-// The same for what is computed from the shapes of tensors (Shape, Size, Rank, and what takes those apart and
-// puts them together) as far as shapes are known: that needs neither tensors nor an evaluator.
+// The same for values computed from the shapes of tensors (Shape, Size, Rank, and ops that split and combine
+// these), as far as shapes are known: this needs neither tensors nor an evaluator.
 StatusOr<int> MaterializeShapes(Graph* graph, const OptimizeOptions& options);
 
 }  // namespace millrace

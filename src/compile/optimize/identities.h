@@ -7,14 +7,14 @@
 
 namespace millrace {
 
-// Takes out nodes that only pass on their inputs (Identity, StopGradient, a Cast to the same type), where
-// nothing changes: not when the input is a reference (a read takes a copy), when the node carries a value
-// to another device, or when as many control edges as it saves would be needed instead. With
-// strip_checks checks (Assert) become NoOps. Returns how many nodes went. Linear.
+// Removes nodes that only pass on their inputs (Identity, StopGradient, a Cast to the same type), if this
+// changes nothing: not when the input is a reference (a read makes a copy), when the node transfers a value
+// to another device, or when it would add as many control edges as it saves. With strip_checks checks
+// (Assert) become NoOps. Returns the number of removed nodes. Linear.
 int RemoveIdentities(Graph* graph, const OptimizeOptions& options);
 
-// Takes out nodes from which nothing is reached that has an effect, is a result, or must run. Returns how
-// many went. Linear.
+// Removes nodes from which no side effect, result or required node can be reached. Returns their number.
+// Linear.
 int RemoveDeadNodes(Graph* graph, const OptimizeOptions& options);
 
 }  // namespace millrace

@@ -9,12 +9,12 @@
 
 namespace millrace {
 
-// Nodes with ids from `first_id` on were added by inlining and have the device of their call as the requested
-// one, except those in `own`, whose bodies name a device. Nodes that references, resource handles or `_class`
-// tie together must share a device, so the device of the call is taken from all of them when it cannot be
-// that:
+// Nodes with ids from `first_id` on were added by inlining and request the device of their call, except
+// those in `own`, whose bodies name a device. Nodes connected by references, resource handles or
+// `_class` must share a device, so the request is removed from all of them when that device is not
+// possible:
 // - a member has no kernel on that type of device: the task of the call remains;
-// - a member that inherited nothing is, or has to be, elsewhere: nothing remains.
+// - a member that did not inherit the request is, or has to be, elsewhere: nothing remains.
 void ReleaseInheritedDevices(Graph* graph, int first_id, const std::unordered_set<int>& own,
                              const HasKernelFn& has_kernel);
 

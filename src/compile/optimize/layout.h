@@ -6,11 +6,11 @@
 
 namespace millrace {
 
-// Lets convolutions on NCHW images, and what follows them (batch norm, bias, pools, element-wise ops,
-// padding, reductions over pixels), work on NHWC images, in which our kernels are faster. Transposes remain
-// only where such a part of the graph begins and ends; those that the graph had there already go. Graphs that
-// train in NCHW stay as they are: their gradients need the tensors in between. Returns how many nodes
-// changed.
+// Converts convolutions on NCHW images, and the ops after them (batch norm, bias, pools, element-wise ops,
+// padding, reductions over pixels), to NHWC images, for which our kernels are faster. Transposes remain
+// only where such a part of the graph begins and ends; existing ones within it are removed. Graphs that
+// train in NCHW are not changed: their gradients need the tensors in between. Returns the number of changed
+// nodes.
 int ConvertLayouts(Graph* graph, const OptimizeOptions& options);
 
 }  // namespace millrace

@@ -8,13 +8,13 @@
 
 namespace millrace {
 
-// First freezes variables of loops that never change (loop_variables.h). Then moves out of loops what is the
-// same in every iteration: pure nodes whose inputs all enter the loop as constants, or are constants within
-// it. They run once, before the loop, also when the loop then makes no trip: so only what can't fail is
-// moved, which by shapes and types is certain of element-wise ops, of products, of shapes and of what
-// forwards; and only results that are known not to be large, as they live as long as the loop does. What a
-// node waited for its consumers wait for; what it took from the Switch of the loop's condition they take from
-// one, too. Returns how many nodes were moved or went. Linear.
+// First makes constants of loop variables that never change (loop_variables.h). Then moves nodes out of loops
+// that compute the same in every iteration: pure nodes whose inputs all enter the loop as constants, or are
+// constants within it. They run once, before the loop, also when the loop has no iterations: so only nodes
+// that can't fail are moved, which is known by shapes and types for element-wise ops, products, shapes and
+// ops that forward their input; and only results that are known not to be large, as they live as long as the
+// loop. Control inputs of a moved node go to its consumers; these also get inputs from a Switch of the loop's
+// condition if it had one. Returns the number of moved or removed nodes. Linear.
 StatusOr<int> MoveLoopInvariants(Graph* graph, const OptimizeOptions& options);
 
 }  // namespace millrace

@@ -7,9 +7,9 @@
 
 namespace millrace {
 
-// Variables of loops that no iteration changes enter as constants, and are taken from outside where they
-// leave; so is what leaves a loop as it came in. Only in loops without effects, where it is not visible in
-// which iteration it ran. Returns how many nodes went.
+// Loop variables that no iteration changes enter as constants, and their final values are taken from outside;
+// so are other values that leave a loop unchanged. Only in loops without side effects, in which the number of
+// iterations is not visible. Returns the number of removed nodes.
 StatusOr<int> FreezeLoopVariables(Rewriter* rewriter);
 
 }  // namespace millrace

@@ -8,11 +8,11 @@
 
 namespace millrace {
 
-// Products whose second factor enters a loop as a constant would bring it into the order of their inner loops
-// in each iteration, or read it in a worse one. _PackMatrix does so once, before the loop, and the products
-// take the result beside the factor itself. Runs after `fuse`. Only large factors of known size; products
-// that are known to have a single row read their factor as it lies. Results are the same bits. Returns how
-// many products take a packed factor.
+// Products whose second factor enters a loop as a constant would pack it in each iteration, or read it in a
+// less efficient order. _PackMatrix packs it once, before the loop, and the products take the result in
+// addition to the factor. Runs after `fuse`. Only for large factors of known size; products that are known to
+// have a single row use the unpacked factor. Results are equal bit for bit. Returns the number of products
+// with a packed factor.
 StatusOr<int> PackLoopWeights(Graph* graph, const OptimizeOptions& options);
 
 }  // namespace millrace

@@ -26,11 +26,11 @@ namespace millrace {
 // The input of the optimising passes: the options of the compilation, and its services.
 struct OptimizeOptions {
   const CompileOptions& compile;
-  ConstantEvaluator* evaluator = nullptr;  // null: nothing is folded but what the graph itself tells
-  HasKernelFn has_kernel{};                // empty: everything has one
+  ConstantEvaluator* evaluator = nullptr;  // null: nothing is folded, except known shapes
+  HasKernelFn has_kernel{};                // empty: all nodes have one
   std::string client_device{};             // where constants are evaluated
   std::string client_device_type = "CPU";
-  std::set<std::string, std::less<>> preserve{};  // nodes that must run even when nothing uses their values
+  std::set<std::string, std::less<>> preserve{};  // nodes that must run even if their values are not used
 };
 
 // A tensor of the graph.
@@ -40,22 +40,22 @@ struct TensorRef {
   friend bool operator==(const TensorRef&, const TensorRef&) = default;
 };
 
-// Stateless, on values alone, neither control flow nor transfer nor a call of a function: two runs with the
-// same inputs are equal, and one whose results are unused can be removed.
+// Stateless, without references, not control flow, transfer or call of a function: two runs with the same
+// inputs are equal, and one whose results are unused can be removed.
 bool IsPure(const Node& node);
-// A Const that waits for nothing, so that it is always there.
+// A Const without control inputs, which is never dead.
 bool IsFreeConst(const Node& node);
-// Commutative, at least on its type: Add joins strings in order and sums numbers in any.
+// Commutative, at least for its type: Add concatenates strings in order and sums numbers in any order.
 bool TakesInputsInAnyOrder(const Node& node);
-// Whether the node waits for more than its data.
+// Whether the node has control inputs.
 bool HasControlInputs(const Node& node);
-// The value of a Const, or of one that a constant Enter brings into a loop; null for other nodes. It is there
-// when the node is, which a Const that waits, or one in a loop, may not be.
+// The value of a Const, or of one that a constant Enter brings into a loop; null for other nodes. A Const
+// with control inputs, or one in a loop, may be dead when the node is not.
 const Tensor* ConstTensorOf(const Node& node);
-// An Enter (of a value) that brings the same into each iteration.
+// An Enter (of a value) that passes the same value to each iteration.
 bool IsConstantEnter(const Node& node);
-// Whether what waits for the node runs exactly if its outputs are there. Not so for a Switch, of which one
-// output is dead, and nothing may wait for a NextIteration.
+// Whether nodes that wait for the node run exactly if its outputs are alive. Not so for a Switch, of which
+// one output is dead, and nothing may wait for a NextIteration.
 bool CanBeWaitedFor(const Node& node);
 // Input i of a node. REQUIRES: it is connected.
 inline TensorRef InputOf(const Node& node, int i) {
@@ -65,8 +65,8 @@ inline TensorRef InputOf(const Node& node, int i) {
 // Consumers of one output.
 int CountConsumers(const Node& node, int output);
 
-// Edits of a graph that preserve the visible behaviour of a step: order, devices, and which tensors are
-// dead. One graph, one pass; removed nodes leave nothing dangling. One thread.
+// Edits of a graph that preserve the visible behaviour of a step: order, devices, and which tensors are dead.
+// One graph, one pass; removed nodes leave no dangling edges. One thread.
 class Rewriter {
  public:
   Rewriter(Graph* graph, const OptimizeOptions& options) : graph_(graph), options_(options) {}
@@ -74,12 +74,12 @@ class Rewriter {
   Graph& graph() const { return *graph_; }
   const OptimizeOptions& options() const { return options_; }
   bool IsPreserved(const Node& node) const { return options_.preserve.contains(node.name()); }
-  // True unless `node` may go once nothing uses it.
+  // True unless `node` may be removed once it has no consumers.
   bool MustStay(const Node& node) const;
   // A kernel for such a node exists where `like` runs.
   bool HasKernel(const Node& like, const NodeProps& props) const;
 
-  // Shapes as inferred at the first question; nodes that the rewriter adds are inferred when they are added.
+  // Shapes are inferred at the first call; those of nodes that the rewriter adds, when they are added.
   PartialShape ShapeOf(const TensorRef& tensor);
   const ShapeRefiner& shapes();
   // Whether a pure node cannot fail. This is known for nodes that pass values on or read shapes and,
@@ -92,12 +92,12 @@ class Rewriter {
   // or no kernel does it there.
   Node* Add(const Node& like, std::string_view suffix, std::string_view op, AttrMap attrs,
             const std::vector<TensorRef>& inputs);
-  // A constant beside `like` that is there (and dead) when each of `after` is.
+  // A constant on the device of `like` that is alive (or dead) when each of `after` is.
   Node* AddConst(const Node& like, std::string_view suffix, Tensor value, const std::vector<Node*>& after);
-  // What `node` waits for without taking a value, _SOURCE left out.
+  // The control inputs of `node` except _SOURCE.
   static std::vector<Node*> ControlInputs(const Node& node);
 
-  // Data consumers of `from` take `to` instead. `to` must not depend on them.
+  // Consumers of the tensor `from` use `to` instead. `to` must not depend on them.
   void MoveConsumers(const TensorRef& from, const TensorRef& to);
   // Consumers take to[i] instead of output i, control consumers of `node` wait for all of `to`, and the
   // consumers wait for the control inputs of `node`. Then `node` is removed, with inputs that only it needed.
@@ -114,12 +114,12 @@ class Rewriter {
   static bool CanDrop(const TensorRef& tensor) {
     return CanBeWaitedFor(*tensor.node) && !IsRefType(tensor.node->output_type(tensor.output));
   }
-  // A node to wait for that is dead exactly when `tensor` is: its own, or an Identity of it on the device of
-  // `like`. Null when there can't be one.
+  // A node for control edges that is dead exactly when `tensor` is: its own, or an Identity of it on the
+  // device of `like`. Null if there is none.
   Node* Anchor(const Node& like, const TensorRef& tensor);
-  // Removes `first` if nothing needs it, and then what only it needed.
+  // Removes `first` if nothing needs it, and then nodes that only it needed.
   void RemoveUnused(Node* first);
-  // Removes every node from which nothing that must stay is reached. Returns how many went.
+  // Removes every node from which no required node can be reached. Returns their number.
   int RemoveDead();
   int removed() const { return removed_; }
 

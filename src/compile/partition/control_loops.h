@@ -12,9 +12,9 @@
 
 namespace millrace {
 
-// What cutting a graph with loops needs to know. Empty for a graph without loops.
+// Data for partitioning a graph with loops. Empty for a graph without loops.
 struct ControlLoops {
-  // On a _Recv: what it receives may be dead, so its part needs an executor that knows of dead values.
+  // On a _Recv: its value may be dead, so its partition needs an executor that handles dead values.
   static constexpr std::string_view kMayBeDeadAttr = "_may_be_dead";
 
   bool may_be_dead = false;  // whether values of the graph can be
@@ -23,8 +23,8 @@ struct ControlLoops {
   // By frame and device index: a node that runs in every iteration of that frame on that device.
   std::map<std::pair<int, int>, Node*> pivots;
 
-  // What a _Recv on `device` of something that comes from `src` has to wait for, so that it runs in the frame
-  // of what it receives, once in each iteration. Null at the top.
+  // The control input of a _Recv on `device` for a value from `src`, so that it runs in the frame of the
+  // value, once in each iteration. Null at the top.
   Node* PivotFor(const Node& src, int device) const {
     const auto id = static_cast<size_t>(src.id());
     if (id >= frame_of_outputs.size() || frame_of_outputs[id] <= 0) return nullptr;
@@ -33,11 +33,11 @@ struct ControlLoops {
   }
 };
 
-// Makes a placed graph whose loops run on several devices fit to be cut between any of them. A device that
-// receives something within a loop gets a small loop of its own there, which goes round as often as the whole
-// loop does: its Switch takes the predicate from the device that has the LoopCond. Enters, Exits, Switches
-// and NextIterations move to the devices of what they serve. A graph that has been through here is left as it
-// is, save that its pivots are found again. InvalidArgument for loops that are badly made or have no
+// Prepares a placed graph whose loops run on several devices for partitioning. A device that receives a
+// value within a loop gets a small loop of its own there, with as many iterations as the whole loop: its
+// Switch takes the predicate from the device that has the LoopCond. Enters, Exits, Switches and
+// NextIterations move to the devices of the nodes that they serve. A graph that has been prepared before is
+// not changed, but its pivots are found again. InvalidArgument for invalid loops and loops without a
 // LoopCond.
 StatusOr<ControlLoops> AddControlLoops(Graph* graph);
 

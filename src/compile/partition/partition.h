@@ -19,7 +19,7 @@ struct PartitionOptions {
   std::function<std::string(std::string_view device)> key;
   // The incarnation of a device, for the keys of transfers. Default: 1.
   std::function<uint64_t(std::string_view device)> incarnation;
-  // Floats travel as bfloat16, the upper half of their bits, and come out as floats: half the bytes, and a
+  // Floats are sent as bfloat16, the upper half of their bits, and received as floats: half the bytes, and a
   // relative error below 2^-7.
   bool bfloat16_transfers = false;
 };
@@ -34,9 +34,9 @@ struct GraphPartition {
 std::string DeviceKey(std::string_view device);
 std::string TaskKey(std::string_view device);
 
-// Cuts a placed graph into one graph per key, in order of the keys. Edges between parts become _Send/_Recv
-// pairs, one per tensor (or control dependency) and destination device. A graph that has only one key is
-// handed back as it is; an empty graph gives one partition with the key "". Each has the functions that its
+// Partitions a placed graph into one graph per key, in order of the keys. Edges between parts become
+// _Send/_Recv pairs, one per tensor (or control dependency) and destination device. A graph with only one key
+// is returned unchanged; an empty graph gives one partition with the key "". Each has the functions that its
 // nodes may reach, and no others. Loops may run on several devices: see control_loops.h.
 StatusOr<std::vector<GraphPartition>> PartitionGraph(std::unique_ptr<Graph> graph,
                                                      const PartitionOptions& options);

@@ -13,23 +13,23 @@
 
 namespace millrace {
 
-// The nodes of a graph in groups that must share a device, by union-find. A group knows the device that its
-// members ask for together, the types of devices for which all of them have kernels, and the device of a
-// member that is assigned already. Groups are named by any member's id.
+// The nodes of a graph in groups that must share a device, by union-find. A group has the combined requested
+// device of its members, the types of devices for which all of them have kernels, and the device of a member
+// that is already assigned. Groups are named by any member's id.
 class ColocationGraph {
  public:
   // REQUIRES: both outlive this.
   ColocationGraph(const Graph& graph, const PlaceOptions& options);
 
-  // One group per node; then unites what references, resource handles and `_class` tie together.
+  // One group per node; then unites nodes connected by references, resource handles and `_class`.
   Status Build();
 
   int Find(int id) const;
-  // Nodes that are there only because of PlaceOptions::leave_without_kernel.
+  // Nodes that have no kernel, allowed by PlaceOptions::leave_without_kernel.
   const std::unordered_set<int>& without_kernel() const { return without_kernel_; }
   // Devices that the group of `node` may use, best first: never empty when OK.
   StatusOr<const std::vector<const DeviceDescription*>*> Candidates(const Node& node);
-  // The device that a member of the group has already; null when there is none.
+  // The device that a member of the group has already; null if there is none.
   const DeviceDescription* AssignedDevice(int root) const {
     return members_[static_cast<size_t>(root)].assigned;
   }
@@ -42,8 +42,8 @@ class ColocationGraph {
 
   struct Member {
     mutable int parent = 0;  // its own id: a root
-    int spec = 0;            // index in specs_: what the group asks for
-    TypeMask types = 0;      // what the group has kernels for
+    int spec = 0;            // index in specs_: the requested device of the group
+    TypeMask types = 0;      // device types for which the group has kernels
     int size = 1;
     const DeviceDescription* assigned = nullptr;
   };
@@ -70,7 +70,7 @@ class ColocationGraph {
   std::unordered_map<const NodeProps*, TypeMask> kernel_types_;
   std::unordered_set<int> without_kernel_;
   std::unordered_map<std::string, std::vector<const DeviceDescription*>> candidates_;
-  // The question asked last: most nodes of a graph are alike.
+  // The last query: most nodes of a graph are alike.
   int last_spec_ = -1;
   TypeMask last_types_ = 0;
   const std::vector<const DeviceDescription*>* last_candidates_ = nullptr;

@@ -18,18 +18,18 @@
 
 namespace millrace {
 
-// What nodes cost, measured in traced steps: by name of the node and device. Thread-safe.
+// The costs of nodes, measured in traced steps: by name of the node and device. Thread-safe.
 class CostModel {
  public:
   struct Cost {
     int64_t runs = 0;
     int64_t total_ns = 0;
-    int64_t peak_bytes = 0;                       // most memory of its own in use at one time
+    int64_t peak_bytes = 0;                       // maximum of its own memory in use
     std::vector<NodeStats::Output> outputs = {};  // of the last run
     int64_t average_ns() const { return runs == 0 ? 0 : total_ns / runs; }
   };
   void Record(std::span<const DeviceStats> devices) MR_EXCLUDES(mu_);
-  // On that device, else on another one (where a node once ran says more than nothing); none when never seen.
+  // On that device, else on another one (as an estimate); empty if it was never measured.
   std::optional<Cost> Find(std::string_view node, std::string_view device) const MR_EXCLUDES(mu_);
 
  private:
@@ -37,7 +37,7 @@ class CostModel {
   std::map<std::string, std::map<std::string, Cost, std::less<>>, std::less<>> costs_ MR_GUARDED_BY(mu_);
 };
 
-// What placement by cost asks about nodes and devices. Times in nanoseconds.
+// The costs that placement by cost uses. Times in nanoseconds.
 struct PlacementCosts {
   std::function<int64_t(const Node& node, const DeviceDescription& device, int64_t input_bytes,
                         int64_t output_bytes)>
@@ -47,8 +47,8 @@ struct PlacementCosts {
       transfer_ns;
 };
 
-// Measured costs where there are any; else estimates from the op's traits and the sizes of what it reads and
-// writes. Transfers cost a fixed time and one by size. REQUIRES: `model` outlives the result.
+// Measured costs if there are any; else estimates from the op's traits and the sizes of its inputs and
+// outputs. Transfers cost a fixed time and one by size. REQUIRES: `model` outlives the result.
 PlacementCosts CostsOf(const CostModel& model);
 
 }  // namespace millrace

@@ -23,14 +23,14 @@ struct PlaceOptions {
   const CompileOptions& compile;
   const DeviceView* devices = nullptr;  // REQUIRES: not null
   HasKernelFn has_kernel{};             // REQUIRES: not empty
-  // The lines "  device='CPU'; T in [DT_FLOAT]" of the kernels that an op has, for messages; may be empty.
+  // The lines "  device='CPU'; T in [DT_FLOAT]" of the kernels of an op, for messages; may be empty.
   std::function<std::string(std::string_view op)> kernels_text{};
-  // Nodes that no type of device has a kernel for get no device, instead of an error; they restrict no
+  // Nodes without a kernel on any type of device get no device, instead of an error; they do not restrict
   // others.
   bool leave_without_kernel = false;
   // Not null: devices are chosen by simulated execution (cost_placement.h).
   const PlacementCosts* costs = nullptr;
-  // Preferred by nodes that are free to choose; null: the fastest.
+  // Preferred by nodes without constraints; null: the fastest.
   const DeviceDescription* default_device = nullptr;
 };
 

@@ -11,11 +11,11 @@
 
 namespace millrace {
 
-// Adds to a placed graph the nodes that write watched tensors to files, each where its tensor is, and returns
-// how many. Watches of nodes and outputs that the graph lacks are left out, and tensors without values of
-// their own (resources, variants). What changes a reference waits until its value has been written.
+// Adds to a placed graph the nodes that write watched tensors to files, on the devices of the tensors, and
+// returns their number. Watches of nonexistent nodes and outputs are ignored, and those of tensors without
+// values of their own (resources, variants). Changes of a reference wait until its value has been written.
 // Unimplemented for a URL that is not a file's, InvalidArgument for an attribute that a debug op does not
-// have, FailedPrecondition for an op that is no debug op or has no kernel for the tensor's type.
+// have, FailedPrecondition for an op that is not a debug op or has no kernel for the tensor's type.
 StatusOr<int> AddWatches(Graph* graph, std::span<const DebugWatch> watches, const PlaceOptions& options);
 
 }  // namespace millrace

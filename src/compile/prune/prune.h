@@ -15,10 +15,10 @@
 
 namespace millrace {
 
-// What one kind of step feeds, fetches and runs, by tensor ("n:1", "n") and node name. Order is the caller's:
-// feed i becomes argument i and fetch i result i. Feeds are unique; fetches and targets may repeat. Of a
-// connection (from, to), the consumers of tensor `to` get tensor `from`; connections are made one after the
-// other.
+// The feeds, fetches and targets of a kind of step, by tensor ("n:1", "n") and node name, in the order of the
+// caller: feed i becomes argument i and fetch i result i. Feeds are unique; fetches and targets may repeat.
+// For a connection (from, to), the consumers of tensor `to` get tensor `from`; connections are made one after
+// the other.
 struct RunSignature {
   std::vector<std::string> feeds;
   std::vector<std::string> fetches;
@@ -27,15 +27,15 @@ struct RunSignature {
   friend bool operator==(const RunSignature&, const RunSignature&) = default;
 };
 
-// How values get into and out of the pruned graph.
+// How values are passed to and from the pruned graph.
 enum class FeedConvention {
   kCallFrame,   // _Arg and _Retval with attrs T and index: one process
   kRendezvous,  // _Recv and _Send named after the tensor, client_terminated: partial runs
 };
 
-// What a step may rely on of the shapes that placeholders declare.
+// The shapes of feeds on which a step may rely.
 enum class FeedShapes {
-  kDeclared,  // the session checks that a fed value suits its placeholder
+  kDeclared,  // the session checks a fed value against its placeholder
   kAny,       // values may have any shape
 };
 
@@ -47,10 +47,10 @@ struct PruneOptions {
   uint64_t client_incarnation = 0;
 };
 
-// A tensor that crosses the border of a step. Types are base types.
+// A tensor that is fed or fetched. Types are base types.
 struct EndpointInfo {
   DataType dtype = DataType::kInvalid;
-  PartialShape shape;  // what the graph declares about it (a Placeholder's shape); unknown otherwise
+  PartialShape shape;  // as declared in the graph (a Placeholder's shape); else unknown
 };
 
 struct PrunedGraph {
@@ -60,9 +60,9 @@ struct PrunedGraph {
 };
 
 // The smallest graph that computes the fetches and targets from the feeds. `full` is not changed; time and
-// memory are linear in what is kept (plus one bit per node of `full`). Feeding a tensor cuts it off from its
-// producer for every consumer, fetches included; feeds that nothing needs leave no node behind. Errors are in
-// TensorFlow's words.
+// memory are linear in the result (plus one bit per node of `full`). Feeding a tensor separates it from its
+// producer for every consumer, including fetches; unused feeds have no node. Errors are in TensorFlow's
+// words.
 StatusOr<PrunedGraph> PruneForRun(const Graph& full, const RunSignature& signature,
                                   const PruneOptions& options);
 

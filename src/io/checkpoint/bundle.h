@@ -21,16 +21,16 @@
 
 namespace millrace::io {
 
-// Writes a checkpoint in TensorFlow's second format, of one data file. Nothing is to be seen under its name
+// Writes a checkpoint in TensorFlow's second format, of one data file. It is not visible under its name
 // before Finish; without Finish nothing is left. One thread at a time.
 class BundleWriter {
  public:
-  // Makes the folder where it is not there. `cancellation` may be null: it ends a Write soon.
+  // Creates the folder if it does not exist. `cancellation` may be null: it ends a Write soon.
   static StatusOr<std::unique_ptr<BundleWriter>> Open(Env& env, std::string prefix,
                                                       CancellationManager* cancellation = nullptr);
   ~BundleWriter();
 
-  // InvalidArgument for a name that is empty or there already.
+  // InvalidArgument for a name that is empty or in use.
   Status Add(const std::string& name, const Tensor& tensor);
   // `tensor` is the part `slice` of a tensor of shape `full_shape`.
   Status AddSlice(const std::string& name, const TensorShape& full_shape, const TensorSlice& slice,
@@ -54,12 +54,12 @@ class BundleWriter {
   const std::unique_ptr<WritableFile> file_;
   BundleDataWriter data_;
   BundleEntries entries_;
-  Status status_;  // the first error of a Write: what follows it in the file is nothing
+  Status status_;  // the first error of a Write: later parts of the file are invalid
   bool finished_ = false;
 };
 
-// Reads a checkpoint in TensorFlow's second format. One thread at a time; large tensors are
-// read by all that `parallel` has.
+// Reads a checkpoint in TensorFlow's second format. One thread at a time; large tensors are read with all
+// threads of `parallel`.
 class BundleReader {
  public:
   static StatusOr<std::unique_ptr<BundleReader>> Open(Env& env, const std::string& prefix,
@@ -70,14 +70,14 @@ class BundleReader {
   StatusOr<BundleEntry> Find(std::string_view key);
   StatusOr<bool> Has(std::string_view key);
 
-  // A whole tensor, put together from its slices when it was saved in such. Every sum is checked; see
-  // BundleDataReader::Check for what a hostile file can make this allocate.
+  // A whole tensor, assembled from its slices if it was saved in slices. Every checksum is checked; see
+  // BundleDataReader::Check for the memory that a malicious file can make this allocate.
   StatusOr<Tensor> Read(std::string_view name, Allocator& allocator = CpuAllocator());
-  // A part of it. InvalidArgument when the slices that are there do not cover it.
+  // A part of it. InvalidArgument when the existing slices do not cover it.
   StatusOr<Tensor> ReadSlice(std::string_view name, const TensorSlice& slice,
                              Allocator& allocator = CpuAllocator());
 
-  // From the first key on, the slices' keys among them; see TableReader.
+  // From the first key on, including the keys of slices; see TableReader.
   Status Start();
   StatusOr<bool> Next() { return table_->Next(); }
   std::string_view key() const { return table_->key(); }
@@ -92,7 +92,7 @@ class BundleReader {
       : env_(env), prefix_(std::move(prefix)), cancellation_(cancellation), parallel_(std::move(parallel)) {}
   StatusOr<BundleDataReader*> Shard(int i);
   StatusOr<Tensor> ReadEntry(const BundleEntry& entry, Allocator& allocator);
-  // The slices that the tensor is stored in and that have something of `wanted`.
+  // The stored slices of the tensor that intersect `wanted`.
   StatusOr<std::vector<Part>> PartsOf(std::string_view name, const BundleEntry& full, const Region& wanted);
   StatusOr<Tensor> ReadParts(std::string_view name, const BundleEntry& full, const TensorSlice& slice,
                              Allocator& allocator);

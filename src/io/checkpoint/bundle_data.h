@@ -15,11 +15,11 @@
 #include "millrace/status.h"
 #include "millrace/tensor.h"
 
-// The data files of bundles. Elements of plain types are as in memory. Strings: their lengths as varints, the
-// masked sum of the lengths, their bytes. Variants: for each the length, its message, the masked sum so far.
+// The data files of bundles. Elements of fixed-size types are as in memory. Strings: lengths as varints, the
+// masked checksum of these, the bytes. Variants: for each length, message, masked checksum so far.
 namespace millrace::io {
 
-// True for the types that a checkpoint can hold: all but handles of resources.
+// True for the types that a checkpoint can hold: all except handles of resources.
 bool IsSavedType(DataType dtype);
 
 // Appends tensors to a file. One thread at a time.
@@ -29,13 +29,13 @@ class BundleDataWriter {
   BundleDataWriter(WritableFile& file, CancellationManager* cancellation)
       : file_(file), cancellation_(cancellation) {}
 
-  // Fills in where the elements lie and their sum.
+  // Sets the position of the elements and their checksum.
   Status Write(const Tensor& tensor, BundleEntry* entry);
 
  private:
   Status WriteStrings(const Tensor& tensor);
   Status WriteVariants(const Tensor& tensor);
-  // Writes and sums, in pieces that stay in the processor's cache between the two.
+  // Writes and computes checksums, in pieces that stay in the processor's cache in between.
   Status Append(std::string_view bytes);
   Status AppendUnsummed(std::string_view bytes);
   Status AppendSum();
@@ -47,10 +47,10 @@ class BundleDataWriter {
   uint32_t crc_ = 0;
 };
 
-// ThreadPool::ParallelFor, of whichever pool.
+// ThreadPool::ParallelFor of any pool.
 using ParallelFor = std::function<void(int64_t total, int64_t cost_ns, ThreadPool::ShardFn fn)>;
 
-// Reads tensors out of a file. Memory is bounded by the bytes that are there. One thread at a time.
+// Reads tensors from a file. Memory is bounded by the bytes in the file. One thread at a time.
 class BundleDataReader {
  public:
   // `name` begins the text of errors about the contents. Large tensors are read by the threads that
@@ -64,10 +64,10 @@ class BundleDataReader {
   // the tensor takes at most 40 times the bytes that the file has for it (strings of no length), others as
   // many.
   Status Check(const BundleEntry& entry) const;
-  // Reads the elements, straight into `to`, which has their type and number, and checks their sum.
+  // Reads the elements directly into `to`, which has their type and number, and checks their checksum.
   // REQUIRES: Check.
   Status Read(const BundleEntry& entry, Tensor* to) const;
-  // The same into memory for plain elements.
+  // The same into memory for fixed-size elements.
   Status ReadPlain(const BundleEntry& entry, char* to) const;
 
  private:
@@ -80,7 +80,7 @@ class BundleDataReader {
         big_endian_(big_endian),
         cancellation_(cancellation),
         parallel_(std::move(parallel)) {}
-  // The sum of the bytes, which go to `to`.
+  // Copies the bytes to `to` and returns their checksum.
   StatusOr<uint32_t> ReadAndSum(uint64_t offset, uint64_t n, char* to) const;
   StatusOr<uint32_t> ReadAndSumInParallel(uint64_t offset, uint64_t n, char* to) const;
   Status ReadStrings(const BundleEntry& entry, Tensor* to) const;
