@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// Looks into a checkpoint of either format without a graph. One thread at a time.
+// Reads a checkpoint of either format without a graph. Not thread-safe.
 class CheckpointReader {
  public:
   struct Variable {
@@ -21,17 +21,17 @@ class CheckpointReader {
     TensorShape shape;
   };
 
-  // `name` is what Saver::Save gives and LatestCheckpoint finds; of the first format also a pattern for
-  // files. NotFound when there is none, DataLoss when it is damaged.
+  // `name` is a result of Saver::Save or LatestCheckpoint; for the first format it may be a file pattern.
+  // NotFound if there is none, DataLoss if it is damaged.
   static StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& name);
   ~CheckpointReader();
   CheckpointReader(const CheckpointReader&) = delete;
   CheckpointReader& operator=(const CheckpointReader&) = delete;
 
-  // By name. Tensors that are stored in slices are there as wholes.
+  // By name. Tensors that are stored in slices are listed once, with their full shapes.
   const std::map<std::string, Variable>& variables() const { return variables_; }
   bool HasTensor(const std::string& name) const { return variables_.contains(name); }
-  // NotFound "Key … not found in checkpoint", of the first format "… not found in checkpoint file".
+  // NotFound "Key … not found in checkpoint", for the first format "… not found in checkpoint file".
   StatusOr<Tensor> GetTensor(const std::string& name);
   // A line "name (DT_FLOAT) [2,3]" for each variable.
   std::string DebugString() const;

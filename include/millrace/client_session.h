@@ -15,9 +15,9 @@
 
 namespace millrace {
 
-// Runs parts of the graph of a scope. Nodes that were added since the last call are given to the session
-// first, so the graph may grow between Runs. Thread-safe while the graph does not grow. What goes wrong in
-// the constructor, and errors of the scope, are returned by each Run.
+// Runs parts of the graph of a scope. Nodes that were added since the last call are first added to the
+// session, so the graph may grow between Runs. Thread-safe while the graph does not grow. Errors of the
+// constructor and of the scope are returned by each Run.
 class ClientSession {
  public:
   using Feeds = std::vector<std::pair<Output, Literal>>;
@@ -38,7 +38,7 @@ class ClientSession {
              const std::vector<Operation>& operations, std::vector<Tensor>* outputs,
              RunMetadata* metadata) const;
 
-  // A Run that is prepared once; feeds come in the order given here.
+  // A prepared Run; its feeds are in the order given here.
   StatusOr<Session::CallableHandle> MakeCallable(const std::vector<Output>& feeds,
                                                  const std::vector<Output>& fetches,
                                                  const std::vector<Operation>& operations) const;
@@ -46,7 +46,7 @@ class ClientSession {
                      std::vector<Tensor>* outputs) const;
   Status ReleaseCallable(Session::CallableHandle callable) const;
 
-  // The session behind it; null when it could not be made. It does not see nodes added since the last call.
+  // The underlying session; null if its creation failed. It lacks nodes added since the last call.
   Session* session() const;
 
  private:

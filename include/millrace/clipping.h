@@ -8,8 +8,8 @@
 #include "millrace/optimizers.h"
 #include "millrace/scope.h"
 
-// Gradients kept small, and gradients of several batches added up. A gradient may be a tensor, slices, whose
-// values then count, or unset, which stays so. Errors go to the scope's status.
+// Clipping of gradients, and accumulation of gradients over several batches. A gradient may be a tensor,
+// slices (their values are used), or unset, which is returned unset. Errors go to the scope's status.
 namespace millrace {
 
 // min(max(g, low), high) for each element.
@@ -25,21 +25,21 @@ Output GlobalNorm(const Scope& scope, const std::vector<GradientAndVariable>& gr
 
 struct ClippedGradients {
   std::vector<GradientAndVariable> gradients;
-  Output norm;  // before
+  Output norm;  // before clipping
 };
-// All scaled by one factor, so that the global norm is at most `norm`. Where it is not finite, the results
-// are not numbers.
+// All scaled by one factor, so that the global norm is at most `norm`. If the norm is not finite, the results
+// are NaN.
 ClippedGradients ClipByGlobalNorm(const Scope& scope, const std::vector<GradientAndVariable>& gradients,
                                   const Input& norm);
 
-// Gradients of several small batches as of one large batch: run `accumulate` for each of them, then `apply`,
-// which passes the mean to an optimizer and resets the sums. The sums are local
-// variables "W/accumulated_gradient".
+// Accumulates gradients of several small batches as of one large batch: run `accumulate` for each of them,
+// then `apply`, which passes the mean to an optimizer and resets the sums. The sums are local variables
+// "W/accumulated_gradient".
 struct AccumulatedSteps {
   Operation accumulate;
   Operation apply;
 };
-// With `global_step`: `apply` counts a step.
+// With `global_step`: `apply` increments it.
 AccumulatedSteps AccumulateGradients(const Scope& scope, const Optimizer& optimizer,
                                      const std::vector<GradientAndVariable>& gradients,
                                      const GraphVariable& global_step = {});

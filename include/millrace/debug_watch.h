@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// Tensors that a step writes to files while it runs, as debuggers ask for: see RunOptions::debug_watches.
+// Tensors that a step writes to files while it runs, for debuggers: see RunOptions::debug_watches.
 struct DebugWatch {
   std::string node;  // "*": all nodes
   int output = 0;    // -1: all outputs

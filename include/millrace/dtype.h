@@ -75,7 +75,7 @@ struct bfloat16 {
   friend bool operator==(bfloat16 a, bfloat16 b) { return float(a) == float(b); }
 };
 
-// Quantised integers: the bits of an integer whose meaning lies in a range kept elsewhere.
+// Quantised integers; the range that defines their meaning is stored elsewhere.
 template <typename Int, int kTag>
 struct Quantized {
   Int value = 0;

@@ -6,12 +6,12 @@
 
 namespace millrace {
 
-// Some rows of a tensor, all others of which are zero: row indices[i] has values[i] added. What the gradient
-// of a look-up of rows is.
+// A sparse tensor of rows: row indices[i] has values[i] added, all other rows are zero. The form of the
+// gradient of a row lookup.
 struct IndexedSlices {
   Output values;       // [n, ...]
-  Output indices;      // int32 or int64, [n]; the same index may come more than once
-  Output dense_shape;  // an integer vector; unset when it is not known
+  Output indices;      // int32 or int64, [n]; may contain duplicates
+  Output dense_shape;  // an integer vector; unset if it is not known
 
   bool IsSet() const { return values.IsSet(); }
   friend bool operator==(const IndexedSlices&, const IndexedSlices&) = default;

@@ -13,18 +13,18 @@
 #include "millrace/session.h"
 #include "millrace/status.h"
 
-// Graphs in TensorFlow's GraphDef form, without TensorFlow's message classes: from files, from bytes, and
-// back to bytes. A GraphDef may be in protobuf's binary form or in its text form. Graphs from outside may
-// contain anything; what is wrong with them is returned as a Status.
+// Graphs in TensorFlow's GraphDef form, without TensorFlow's message classes: from files, from bytes, and to
+// bytes. A GraphDef may be in protobuf's binary form or in its text form. Graphs from outside may contain
+// anything; errors in them are returned as a Status.
 namespace millrace {
 
 struct ImportGraphDefOptions {
-  std::string prefix = {};      // put before the name of every node, with a '/'; "": the path of the scope
-  bool uniquify_names = false;  // a name that is taken gets a suffix; otherwise it is AlreadyExists
+  std::string prefix = {};      // prepended to the name of every node, with a '/'; "": the path of the scope
+  bool uniquify_names = false;  // a name that is taken gets a suffix; otherwise AlreadyExists
   bool validate_shapes =
-      true;  // refuse what shape inference refuses; false: it fails when it is run, as in a session
-  bool clear_devices = false;       // forget the devices that nodes ask for
-  std::string default_device = {};  // for nodes that ask for none
+      true;  // refuse what shape inference refuses; false: it fails at run time, as in a session
+  bool clear_devices = false;       // remove the requested devices of nodes
+  std::string default_device = {};  // for nodes that request none
   // "name:output" of the GraphDef, or "^name" for a control input -> a tensor of the scope's graph to use
   // instead.
   std::map<std::string, Output> input_map = {};
@@ -34,31 +34,31 @@ struct ImportGraphDefOptions {
   std::vector<std::string> return_operations = {};
 };
 
-// What was asked for in return_outputs and return_operations, in that order.
+// The results for return_outputs and return_operations, in that order.
 struct ImportGraphDefResults {
   std::vector<Output> outputs;
   std::vector<Operation> operations;
 };
 
-// Adds the nodes and functions of a GraphDef to the graph of a scope. On error the graph is left as it was;
-// the status of the scope does not change.
+// Adds the nodes and functions of a GraphDef to the graph of a scope. On error the graph is not changed; the
+// status of the scope does not change.
 StatusOr<ImportGraphDefResults> ImportGraphDef(const Scope& scope, std::string_view graph_def,
                                                const ImportGraphDefOptions& options = {});
 // The same from a file.
 StatusOr<ImportGraphDefResults> LoadGraph(const Scope& scope, const std::string& filename,
                                           const ImportGraphDefOptions& options = {});
 
-// The tensor "name:output" or "name" of a graph; NotFound.
+// The tensor "name:output" or "name" of a graph; NotFound if there is none.
 StatusOr<Output> FindOutput(const Scope& scope, const std::string& name);
-// The node of that name; NotFound.
+// The node of that name; NotFound if there is none.
 StatusOr<Operation> FindOperation(const Scope& scope, const std::string& name);
 
-// The graph of a scope as a binary GraphDef; the same bytes for the same graph. InvalidArgument above 2 GiB.
+// The graph of a scope as a binary GraphDef; equal bytes for equal graphs. InvalidArgument above 2 GiB.
 StatusOr<std::string> SerializeGraphDef(const Scope& scope);
-// Writes them to a file, which is replaced in one step.
+// Writes it to a file, which is replaced atomically.
 Status SaveGraph(const Scope& scope, const std::string& filename);
 
-// Gives a session its graph (Session::Create), or more nodes (Session::Extend), from a GraphDef in bytes.
+// Sets the graph of a session (Session::Create), or adds nodes (Session::Extend), from a serialised GraphDef.
 Status CreateSessionGraph(Session& session, std::string_view graph_def);
 Status ExtendSessionGraph(Session& session, std::string_view graph_def);
 // A session with the graph of a file.

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The Millrace Authors
    SPDX-License-Identifier: Apache-2.0 */
 
-/* What clients in other languages need beyond TensorFlow's C API: changes of finished operations, the
-   variables behind handles, graphs as pages, steps that are cancelled, and kernels that call back into the
+/* Functions for clients in other languages beyond TensorFlow's C API: changes of existing operations, the
+   variables of handles, graphs as HTML pages, cancellation of steps, and kernels that call back into the
    client. Statuses may be null. */
 #ifndef MILLRACE_C_CLIENT_H_
 #define MILLRACE_C_CLIENT_H_
@@ -15,28 +15,28 @@
 extern "C" {
 #endif
 
-/* Changes of an operation of `graph`. Sessions that have the operation already keep it as it was. */
+/* Changes an operation of `graph`. Sessions that already have the operation keep the old form. */
 TF_CAPI_EXPORT extern void Millrace_AddControlInput(TF_Graph* graph, TF_Operation* op, TF_Operation* input,
                                                     TF_Status* status);
 TF_CAPI_EXPORT extern void Millrace_RemoveAllControlInputs(TF_Graph* graph, TF_Operation* op,
                                                            TF_Status* status);
-/* The value is a serialised AttrValue. Types of inputs and outputs stay. */
+/* The value is a serialised AttrValue. The types of inputs and outputs must not change. */
 TF_CAPI_EXPORT extern void Millrace_SetAttr(TF_Graph* graph, TF_Operation* op, const char* attr_name,
                                             const void* proto, size_t proto_len, TF_Status* status);
 TF_CAPI_EXPORT extern void Millrace_ClearAttr(TF_Graph* graph, TF_Operation* op, const char* attr_name,
                                               TF_Status* status);
 TF_CAPI_EXPORT extern void Millrace_SetRequestedDevice(TF_Graph* graph, TF_Operation* op, const char* device,
                                                        TF_Status* status);
-/* Points an input at another tensor of the same type. InvalidArgument when that would close a cycle outside a
- * loop. */
+/* Connects an input to another tensor of the same type. InvalidArgument if that would create a cycle outside
+ * a loop. */
 TF_CAPI_EXPORT extern void Millrace_UpdateInput(TF_Graph* graph, TF_Output new_src, TF_Input dst,
                                                 TF_Status* status);
 
 /* A number that identifies the operation in its graph: small, at least 2, and larger for later operations. */
 TF_CAPI_EXPORT extern int Millrace_OperationId(const TF_Operation* op);
-/* How many numbers there are, the largest is one less. */
+/* The number of ids of the graph: the largest id plus one. */
 TF_CAPI_EXPORT extern int Millrace_GraphNumIds(TF_Graph* graph);
-/* The operation with a number; null when there is none. */
+/* The operation with an id; null if there is none. */
 TF_CAPI_EXPORT extern TF_Operation* Millrace_OperationOfId(TF_Graph* graph, int id);
 
 /* What lies behind a tensor of resource handles, as far as it is known. False: nothing is. num_dims -1: the
@@ -48,19 +48,19 @@ TF_CAPI_EXPORT extern void Millrace_SetHandleShapeAndType(TF_Graph* graph, TF_Ou
                                                           TF_DataType dtype, const int64_t* dims,
                                                           int num_dims, TF_Status* status);
 
-/* The versions that a GraphDef of this graph tells. */
+/* The versions in the GraphDef of this graph. */
 TF_CAPI_EXPORT extern void Millrace_SetMinConsumer(TF_Graph* graph, int min_consumer);
 
-/* The page of a serialised GraphDef, HTML in UTF-8 that needs no other file: scopes that open, search, and
-   what each node is. The caller deletes it. Null with InvalidArgument when the bytes are no GraphDef. */
+/* An HTML page (UTF-8, self-contained) that shows a serialised GraphDef: scopes that can be opened, search,
+   and each node's properties. The caller deletes it. Null with InvalidArgument for invalid bytes. */
 TF_CAPI_EXPORT extern TF_Buffer* Millrace_GraphPage(const void* graph_def, size_t length, const char* title,
                                                     TF_Status* status);
 
-/* Gives the session what was added to its graph since the last time, as every Run does. */
+/* Adds the new nodes of the graph to the session, as every Run does. */
 TF_CAPI_EXPORT extern void Millrace_ExtendSession(TF_Session* session, TF_Status* status);
-/* The session has the operations whose ids are smaller: changes of these have no effect on it. */
+/* Operations with smaller ids are in the session: changes of these have no effect on it. */
 TF_CAPI_EXPORT extern int Millrace_SessionNumIds(const TF_Session* session);
-/* Steps in progress end with Cancelled; later ones run. Does not wait. */
+/* Cancels the steps in progress, which end with Cancelled; later ones run. Does not wait. */
 TF_CAPI_EXPORT extern void Millrace_CancelSteps(TF_Session* session);
 
 /* What the ops PyFunc, PyFuncStateless and EagerPyFunc do: called from any thread, several at the same time.

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* The kinds of a gradient. */
+/* The kinds of gradients. */
 #define MILLRACE_GRADIENT_NONE 0  /* there is none: nothing depends on the tensor, or not differentiably */
 #define MILLRACE_GRADIENT_DENSE 1 /* `values` is a tensor of the shape of what it is the gradient of */
 #define MILLRACE_GRADIENT_SLICES \
@@ -88,13 +88,13 @@ typedef struct Millrace_GradientCall {
   int colocate;           /* whether they should be colocated with `oper` */
   int num_outputs;        /* of the operation */
   int num_inputs;
-  /* The gradient that arrives at each output. Where none does: zeros for outputs of floating, complex or
-     variant type, NONE for others. Never all NONE. */
+  /* The gradient of each output. If there is none: zeros for outputs of floating, complex or variant type,
+     NONE for others. Never all NONE. */
   const Millrace_Gradient* output_gradients;
-  /* Whether the gradient of each input is needed; those of others may be left at NONE. */
+  /* Whether the gradient of each input is needed; others may be left at NONE. */
   const unsigned char* wanted;
-  /* To be filled in: the gradient of each input; NONE at first, which stands for an input that no output
-   * depends on. */
+  /* Output: the gradient of each input; initially NONE, which is correct for an input that no output depends
+   * on. */
   Millrace_Gradient* input_gradients;
 } Millrace_GradientCall;
 
@@ -120,7 +120,7 @@ TF_CAPI_EXPORT extern void Millrace_RegisterGradient(TF_Graph* graph, const char
                                                      void (*delete_user_data)(void* user_data),
                                                      TF_Status* status);
 
-/* Calls of Millrace_HasGradient: what `name` has in `graph` (NULL: in all graphs). */
+/* Results of Millrace_HasGradient: the entry of `name` in `graph` (NULL: for all graphs). */
 #define MILLRACE_GRADIENT_UNDEFINED 0 /* no entry */
 #define MILLRACE_GRADIENT_DEFINED 1
 #define MILLRACE_GRADIENT_NOT_DIFFERENTIABLE 2
@@ -137,8 +137,8 @@ TF_CAPI_EXPORT extern void Millrace_CallGradient(TF_Graph* graph, TF_Operation* 
                                                  const Millrace_GradientOptions* options,
                                                  Millrace_Gradient* input_gradients, TF_Status* status);
 
-/* The tensor that has the values of `gradient`: of slices the sum of the rows with each index. Operations
-   that this needs are added under "<prefix>/" (NULL: at the root). {NULL, -1} for NONE and on error. */
+/* The tensor with the values of `gradient`: for slices the sum of the rows with each index. Operations that
+   this needs are added under "<prefix>/" (NULL: at the root). {NULL, -1} for NONE and on error. */
 TF_CAPI_EXPORT extern TF_Output Millrace_DenseGradient(TF_Graph* graph, const char* prefix,
                                                        const Millrace_Gradient* gradient, TF_Status* status);
 
