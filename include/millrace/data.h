@@ -149,8 +149,8 @@ class Dataset {
   };
   using WindowFn = std::function<Dataset(const Scope&, const std::vector<Dataset>&)>;
   Dataset Window(const WindowOptions& options, const WindowFn& fn) const;
-  // Groups elements by their keys, int64 scalars: `reduce` makes a dataset of up to `window_size` elements
-  // with one key; that is an int64 scalar. Incomplete groups follow at the end.
+  // Groups elements by their keys, int64 scalars: `reduce` maps a dataset of up to `window_size` elements of
+  // one key to a dataset; the size is an int64 scalar. Incomplete groups follow at the end.
   using KeyFn = std::function<Output(const Scope&, const Output& key)>;
   using ReduceFn = std::function<Dataset(const Scope&, const Output& key, const Dataset& window)>;
   Dataset GroupByWindow(const ElementFn& key, const ReduceFn& reduce, const KeyFn& window_size) const;

@@ -16,11 +16,11 @@
 #include "millrace/session_run_hook.h"
 #include "millrace/summary.h"
 
-// The hooks that training programs use. Those that speak of steps need a global step (variables.h):
+// The hooks for training programs. Those that count steps need a global step (variables.h): otherwise
 // FailedPrecondition "Global step should be created to use …".
 namespace millrace {
 
-// How often: every so many steps or every so many seconds, one of the two.
+// An interval: either a number of steps or a number of seconds.
 struct Every {
   std::optional<int64_t> steps = {};
   std::optional<double> secs = {};
@@ -28,11 +28,11 @@ struct Every {
   static Every Secs(double s) { return {.secs = s}; }
 };
 
-// Says at which steps a hook is to act. The first time always.
+// Decides at which steps a hook acts. The first call always triggers.
 class SecondOrStepTimer {
  public:
   explicit SecondOrStepTimer(const Every& every) : every_(every) {}
-  // InvalidArgument unless one of the two is given.
+  // InvalidArgument unless exactly one of the two is given.
   Status Check() const;
   void Reset() { last_step_ = std::nullopt; }
   bool ShouldTriggerForStep(int64_t step) const;
@@ -40,7 +40,7 @@ class SecondOrStepTimer {
     double secs;
     int64_t steps;
   };
-  // Notes a trigger; what has passed since the one before.
+  // Records a trigger; returns the steps and seconds since the previous one.
   std::optional<Elapsed> UpdateLastTriggeredStep(int64_t step);
   std::optional<int64_t> last_triggered_step() const { return last_step_; }
 
@@ -50,7 +50,7 @@ class SecondOrStepTimer {
   double last_time_ = 0;
 };
 
-// Is told of checkpoints.
+// Called before and after checkpoints are saved.
 class CheckpointSaverListener {
  public:
   virtual ~CheckpointSaverListener() = default;
@@ -61,7 +61,7 @@ class CheckpointSaverListener {
   virtual Status End(ClientSession& /*session*/, int64_t /*global_step*/) { return Status(); }
 };
 
-// Saves checkpoints "model.ckpt-<step>" at the start, every so often, and at the end.
+// Saves checkpoints "model.ckpt-<step>" at the start, at a fixed interval, and at the end.
 class CheckpointSaverHook final : public SessionRunHook {
  public:
   // With the saver of the scaffold.
@@ -71,7 +71,7 @@ class CheckpointSaverHook final : public SessionRunHook {
   CheckpointSaverHook(std::string checkpoint_dir, const Every& every, std::shared_ptr<Saver> saver,
                       std::vector<std::shared_ptr<CheckpointSaverListener>> listeners = {},
                       const std::string& basename = "model.ckpt");
-  // Steps go on while a thread writes what Save has got: Saver::SaveOptions::write_behind.
+  // A thread writes the files while steps continue: Saver::SaveOptions::write_behind.
   void set_write_behind(bool write_behind) { write_behind_ = write_behind; }
   // Saver::SaveOptions::may_save.
   void set_may_save(std::function<Status()> may_save) { may_save_ = std::move(may_save); }
@@ -99,10 +99,10 @@ class CheckpointSaverHook final : public SessionRunHook {
   std::function<Status()> may_save_;
 };
 
-// Writes how many steps are done in a second, as summary "global_step/sec", and logs it.
+// Writes the number of steps per second as summary "global_step/sec", and logs it.
 class StepCounterHook final : public SessionRunHook {
  public:
-  // Without a folder it is only logged.
+  // Without a folder the rate is only logged.
   explicit StepCounterHook(const Every& every = Every::Steps(100), std::string output_dir = {})
       : timer_(every), output_dir_(std::move(output_dir)) {}
 
@@ -123,7 +123,7 @@ class StepCounterHook final : public SessionRunHook {
 // Writes summaries.
 class SummarySaverHook final : public SessionRunHook {
  public:
-  // What the scaffold has, or the given ones, serialised Summaries.
+  // The summary_op of the scaffold, or the given serialised Summaries.
   SummarySaverHook(const Every& every, std::string output_dir, std::shared_ptr<Scaffold> scaffold)
       : timer_(every), output_dir_(std::move(output_dir)), scaffold_(std::move(scaffold)) {}
   SummarySaverHook(const Every& every, std::string output_dir, std::vector<Output> summaries)
@@ -151,9 +151,9 @@ class LoggingTensorHook final : public SessionRunHook {
   using Tagged = std::vector<std::pair<std::string, Output>>;
   using Values = std::vector<std::pair<std::string, Tensor>>;
   struct Options {
-    std::optional<Every> every = {};  // counts runs; unset: at the end only, with at_end
+    std::optional<Every> every = {};  // in runs; unset: at the end only, with at_end
     bool at_end = false;
-    std::function<std::string(const Values&)> formatter = {};  // "tag = value, …" without one
+    std::function<std::string(const Values&)> formatter = {};  // default: "tag = value, …"
   };
   LoggingTensorHook(Tagged tensors, Options options);
 
@@ -173,8 +173,8 @@ class LoggingTensorHook final : public SessionRunHook {
   bool triggered_ = false;
 };
 
-// Stops after so many steps, or at a step. A session that is restored at the last step, or beyond, should
-// stop from its start: MonitoredSession::Loop does no step in it (TensorFlow's hook lets it do one more).
+// Stops after a number of steps, or at a step. For a session that is restored at the last step, or later, it
+// requests the stop at the start: MonitoredSession::Loop runs no step in it (TensorFlow's hook allows one).
 class StopAtStepHook final : public SessionRunHook {
  public:
   struct Options {
@@ -194,7 +194,7 @@ class StopAtStepHook final : public SessionRunHook {
   Output global_step_;
 };
 
-// Stops, or fails with InvalidArgument "NaN loss during training.", when the loss is not a number.
+// Stops, or fails with InvalidArgument "NaN loss during training.", if the loss is NaN.
 class NanTensorHook final : public SessionRunHook {
  public:
   explicit NanTensorHook(const Output& loss, bool fail_on_nan_loss = true)
@@ -208,8 +208,8 @@ class NanTensorHook final : public SessionRunHook {
   const bool fail_;
 };
 
-// Holds a worker back until the global step has a value, at most so many seconds (DeadlineExceeded): workers
-// that begin one after the other.
+// Delays a worker until the global step has a value, with a time limit in seconds (DeadlineExceeded), so that
+// workers start one after the other.
 class GlobalStepWaiterHook final : public SessionRunHook {
  public:
   explicit GlobalStepWaiterHook(int64_t wait_until_step, double max_wait_secs = 7200,
@@ -244,7 +244,7 @@ class FinalOpsHook final : public SessionRunHook {
   std::vector<Tensor> values_;
 };
 
-// Feeds what a function gives, called before each run.
+// Feeds the result of a function, which is called before each run.
 class FeedFnHook final : public SessionRunHook {
  public:
   explicit FeedFnHook(std::function<StatusOr<ClientSession::Feeds>()> feed_fn)
@@ -256,8 +256,8 @@ class FeedFnHook final : public SessionRunHook {
   const std::function<StatusOr<ClientSession::Feeds>()> feed_fn_;
 };
 
-// Traces a step every so often: "timeline-<step>.json" for Perfetto and chrome://tracing, and run metadata
-// "step_<step>" in the events.
+// Traces a step at a fixed interval: "timeline-<step>.json" for Perfetto and chrome://tracing, and run
+// metadata "step_<step>" in the events.
 class ProfilerHook final : public SessionRunHook {
  public:
   ProfilerHook(const Every& every, std::string output_dir)
@@ -276,15 +276,15 @@ class ProfilerHook final : public SessionRunHook {
   bool requested_ = false;
 };
 
-// Shows how far a training is: step, steps a second, loss and time left; one line that changes on a terminal,
-// plain lines otherwise.
+// Shows the progress of a training: step, steps per second, loss and remaining time; one updated line on a
+// terminal, plain lines otherwise.
 class ProgressHook final : public SessionRunHook {
  public:
   struct Options {
     Output loss = {};                                    // a scalar, float or double; unset: not shown
-    std::optional<int64_t> last_step = {};               // unset: no time left is shown
-    double every_secs = 1;                               // on a terminal; plain lines ten times as rarely
-    std::optional<bool> is_terminal = {};                // unset: as standard error is
+    std::optional<int64_t> last_step = {};               // unset: the remaining time is not shown
+    double every_secs = 1;                               // on a terminal; plain lines: ten times this
+    std::optional<bool> is_terminal = {};                // unset: detected for standard error
     std::function<void(const std::string&)> write = {};  // unset: to standard error
   };
   explicit ProgressHook(Options options) : options_(std::move(options)), timer_({.secs = 0}) {}

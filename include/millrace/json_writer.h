@@ -11,9 +11,9 @@
 
 namespace millrace {
 
-// Writes JSON text piece by piece and puts the commas itself. The text is valid whatever the values: numbers
-// that are not finite become null, and bytes that are not UTF-8 become U+FFFD. `<`, `>` and `&` are escaped
-// too, so that the text can stand inside a script element of an HTML page.
+// Writes JSON text incrementally, including the commas. The text is valid for all values: numbers that are
+// not finite become null, and bytes that are not UTF-8 become U+FFFD. `<`, `>` and `&` are escaped too, so
+// that the text can be put into a script element of an HTML page.
 class JsonWriter {
  public:
   JsonWriter& BeginObject() { return Open('{'); }
@@ -25,7 +25,7 @@ class JsonWriter {
   JsonWriter& Value(std::string_view text);
   JsonWriter& Value(const char* text) { return Value(std::string_view(text)); }
   JsonWriter& Value(double number);
-  JsonWriter& Value(float number);  // with the few digits that a float needs
+  JsonWriter& Value(float number);  // with the shortest digits that identify a float
   JsonWriter& Value(bool truth) { return Raw(truth ? "true" : "false"); }
   template <std::integral T>
   JsonWriter& Value(T number) {

@@ -13,14 +13,14 @@
 #include "millrace/scope.h"
 #include "millrace/variables.h"
 
-// The layers that models are made of, as functions from a tensor to a tensor: docs/training.md has examples.
-// Variables and nodes are named as those of tf.layers, so that checkpoints fit: "dense/kernel",
-// "dense_1/bias". A layer with a name enters the scope of variables of that name, where it may share
-// variables; without one it enters the first that is free. Errors go to the scope's status; what is returned
-// then is unset.
+// Layers of models, as functions from a tensor to a tensor: docs/training.md has examples. Variables
+// and nodes are named as those of tf.layers, so that checkpoints match: "dense/kernel",
+// "dense_1/bias". A layer with a name enters the variable scope of that name, where it may share
+// variables; without one it enters the first unused name. Errors go to the scope's status; results are
+// unset then.
 namespace millrace::layers {
 
-// What is done with the result of a layer; null: nothing.
+// Applied to the result of a layer; null: none.
 using Activation = std::function<Output(const Scope&, const Output&)>;
 Output Relu(const Scope& scope, const Output& x);
 Output Relu6(const Scope& scope, const Output& x);
@@ -30,8 +30,8 @@ Output Softmax(const Scope& scope, const Output& x);
 Output Softplus(const Scope& scope, const Output& x);
 Output Tanh(const Scope& scope, const Output& x);
 
-// How the variables of a layer are made. Initializers: those of the scope, or Glorot's uniform for kernels
-// and zeros for biases.
+// Options of the variables of a layer. Default initializers: those of the scope, or Glorot's uniform for
+// kernels and zeros for biases.
 struct WeightOptions {
   std::string name = {};
   Activation activation = {};
@@ -54,17 +54,17 @@ struct ConvOptions {
   Pair strides = {1};
   Padding padding = Padding::kValid;
   Pair dilation = {1};
-  int64_t depth_multiplier = 1;            // of separable ones: outputs of the first step per channel
+  int64_t depth_multiplier = 1;            // of separable ones: outputs of the depthwise step per channel
   Initializer pointwise_initializer = {};  // of separable ones
   Regularizer pointwise_regularizer = {};  // of separable ones
 };
 // [batch, height, width, channels] with kernels [kernel_size, channels, filters].
 Output Conv2D(const Scope& scope, const Output& x, int64_t filters, const Pair& kernel_size,
               const ConvOptions& conv = {}, const WeightOptions& options = {});
-// Each channel by kernels of its own, then all of them by a kernel of one pixel.
+// A depthwise convolution, followed by a pointwise one (a kernel of one pixel over all channels).
 Output SeparableConv2D(const Scope& scope, const Output& x, int64_t filters, const Pair& kernel_size,
                        const ConvOptions& conv = {}, const WeightOptions& options = {});
-// The gradient of a Conv2D as a layer: the images grow by the strides.
+// The gradient of a Conv2D as a layer: image sizes are multiplied by the strides.
 Output Conv2DTranspose(const Scope& scope, const Output& x, int64_t filters, const Pair& kernel_size,
                        const ConvOptions& conv = {}, const WeightOptions& options = {});
 // [batch, depth, height, width, channels]; sizes are three numbers, or one for all axes.
@@ -84,11 +84,11 @@ Output MaxPooling3D(const Scope& scope, const Output& x, const std::vector<int64
 Output AveragePooling3D(const Scope& scope, const Output& x, const std::vector<int64_t>& pool_size,
                         const std::vector<int64_t>& strides, const PoolOptions& options = {});
 
-// [batch, ...] as [batch, n].
+// Reshapes [batch, ...] to [batch, n].
 Output Flatten(const Scope& scope, const Output& x);
 
 struct DropoutOptions {
-  double rate = 0.5;       // the share of elements that become 0; the others grow to keep the sum
+  double rate = 0.5;       // the fraction of elements set to 0; others are scaled by 1 / (1 - rate)
   Input training = false;  // a bool, or a scalar bool tensor
   int64_t seed = 0;
   std::string name = {};
@@ -96,8 +96,8 @@ struct DropoutOptions {
 Output Dropout(const Scope& scope, const Output& x, const DropoutOptions& options);
 
 // Ioffe and Szegedy, Batch Normalization: (x - mean) / sqrt(variance + epsilon) * gamma + beta over all axes
-// but the last, by the statistics of the batch in training and by moving averages of them otherwise. The
-// updates of the averages join graph_keys::kUpdateOps: a step of training is to wait for them.
+// but the last, with the statistics of the batch in training and moving averages of them otherwise. The
+// updates of the averages are added to graph_keys::kUpdateOps: training steps must depend on them.
 struct BatchNormOptions {
   Input training = false;  // a bool, or a scalar bool tensor
   double momentum = 0.99;
@@ -115,20 +115,20 @@ struct BatchNormOptions {
 };
 Output BatchNormalization(const Scope& scope, const Output& x, const BatchNormOptions& options = {});
 
-// How rows are spread over the parts of a table.
+// The distribution of rows over the parts of a table.
 enum class PartitionStrategy {
   kMod,  // row i is in part i % n, at i / n
-  kDiv,  // in order, the first parts having one row more: the parts of a PartitionedVariable
+  kDiv,  // contiguous, the first parts have one row more: as in a PartitionedVariable
 };
 struct EmbeddingOptions {
   PartitionStrategy strategy = PartitionStrategy::kMod;
-  std::optional<double> max_norm = {};  // rows are scaled down to it
+  std::optional<double> max_norm = {};  // rows with a larger norm are scaled down to it
 };
 // The rows of a table [n, ...]: ids of any shape give [ids..., ...]. Gradients are slices.
 Output EmbeddingLookup(const Scope& scope, const std::vector<GraphVariable>& parts, const Output& ids,
                        const EmbeddingOptions& options = {});
 
-// The parts of a sparse tensor.
+// The components of a sparse tensor.
 struct SparseInput {
   Output indices;  // int64 [n, rank], in order
   Output values;   // [n]
@@ -140,8 +140,8 @@ struct SparseEmbeddingOptions {
   Combiner combiner = Combiner::kMean;
   Output weights = {};  // of the ids, [n]; unset: ones
 };
-// The rows that each row of `ids` names, put together: their sum, divided by the sum of the weights, or by
-// the root of the sum of their squares. Rows without ids at the end have no result.
+// Combines the embedding rows of the ids in each row of `ids`: their weighted sum, divided by the sum of the
+// weights, or by the root of the sum of their squares. Trailing rows without ids have no result.
 Output EmbeddingLookupSparse(const Scope& scope, const std::vector<GraphVariable>& parts,
                              const SparseInput& ids, const SparseEmbeddingOptions& options = {});
 

@@ -15,8 +15,8 @@
 #include "millrace/shape.h"
 #include "millrace/status.h"
 
-// Graphs with what belongs to them, in files: collections, signatures, how to save and restore. The structs
-// have the names and fields of TensorFlow's messages, with these differences:
+// Graphs with their collections, signatures and savers, in files. The structs have the names and fields of
+// TensorFlow's messages, with these differences:
 // - MetaGraph (MetaGraphDef) has no graph, which is the scope's. The fields of MetaInfoDef are its own; its
 //   `ops` are the names of those in stripped_op_list. any_info and object_graph_def are not read.
 // - TensorInfo: the oneof is `name` or `sparse` (CooSparse, whose fields end with _tensor_name there).
@@ -51,21 +51,21 @@ struct AnyList {
   friend bool operator==(const AnyList&, const AnyList&) = default;
 };
 
-// monostate: of no kind yet.
+// monostate: no kind yet.
 using CollectionDef = std::variant<std::monostate, NodeList, BytesList, Int64List, FloatList, AnyList>;
 
-// Those of the scope's graph, to look into and to change. Variables made with GraphVariable are not among
-// them: "variables", "trainable_variables" and the others of variables are made of them on export.
+// The collections of the scope's graph, for reading and changing. Variables made with GraphVariable are not
+// included: "variables", "trainable_variables" and similar collections are filled on export.
 std::map<std::string, CollectionDef>& Collections(const Scope& scope);
-// Adds a tensor or a node to a list of such. InvalidArgument, in the scope's status, for an unset one and
-// when the collection has things of another kind.
+// Adds a tensor or a node to a node list. InvalidArgument, in the scope's status, for an unset one and if the
+// collection has entries of another kind.
 void AddToCollection(const Scope& scope, const std::string& name, const Output& tensor);
 void AddToCollection(const Scope& scope, const std::string& name, const Operation& node);
-// What such a list names, in order; entries that are not in the graph are left out.
+// The tensors in a node list, in order; entries that are not in the graph are left out.
 std::vector<Output> CollectedTensors(const Scope& scope, const std::string& name);
 std::vector<Operation> CollectedOperations(const Scope& scope, const std::string& name);
 
-// A tensor that a signature speaks of.
+// A tensor of a signature.
 struct TensorInfo {
   // The components of a sparse tensor.
   struct Sparse {
@@ -80,14 +80,14 @@ struct TensorInfo {
   PartialShape shape = {};
 };
 
-// What a model can be asked for: inputs and outputs by the names that callers use.
+// A function of a model: inputs and outputs by the names that callers use.
 struct SignatureDef {
   std::map<std::string, TensorInfo> inputs;
   std::map<std::string, TensorInfo> outputs;
   std::string method_name;  // "tensorflow/serving/predict"
 };
 
-// A file that belongs to a model, and the tensor that has its path.
+// A file that belongs to a model, and the tensor with its path.
 struct AssetFileDef {
   std::string tensor;
   std::string filename;  // within the folder "assets" of the model
@@ -96,7 +96,7 @@ struct AssetFileDef {
 
 enum class CheckpointFormat { kLegacy = 0, kV1 = 1, kV2 = 2 };
 
-// The nodes that save and restore, and how files are kept.
+// The nodes that save and restore, and options of the files.
 struct SaverDef {
   std::string filename_tensor_name;
   std::string save_tensor_name;
@@ -121,7 +121,7 @@ struct MetaGraph {
   std::vector<AssetFileDef> assets;
 };
 
-// Names of signatures, methods and tags that programs agree on.
+// Standard names of signatures, methods and tags.
 namespace saved_model {
 inline constexpr char kServe[] = "serve";
 inline constexpr char kTrain[] = "train";
@@ -131,47 +131,47 @@ inline constexpr char kClassifyMethod[] = "tensorflow/serving/classify";
 inline constexpr char kRegressMethod[] = "tensorflow/serving/regress";
 }  // namespace saved_model
 
-// Names of collections that the library and programs agree on.
+// Standard names of collections.
 namespace graph_keys {
 inline constexpr char kVariables[] = "variables";  // shared by all processes of a job, and saved
 inline constexpr char kTrainableVariables[] = "trainable_variables";
 inline constexpr char kLocalVariables[] = "local_variables";  // of one process, not saved
 inline constexpr char kModelVariables[] = "model_variables";
-inline constexpr char kMovingAverages[] = "moving_average_variables";  // variables that have an average
+inline constexpr char kMovingAverages[] = "moving_average_variables";  // variables that have a moving average
 inline constexpr char kMetricVariables[] = "metric_variables";
 inline constexpr char kGlobalStep[] = "global_step";
-inline constexpr char kUpdateOps[] = "update_ops";  // to be run with each step, as those of batch norm
+inline constexpr char kUpdateOps[] = "update_ops";  // run with each step, for example those of batch norm
 inline constexpr char kLosses[] = "losses";
 inline constexpr char kRegularizationLosses[] = "regularization_losses";
 }  // namespace graph_keys
 
 struct ExportMetaGraphOptions {
-  // Only nodes, variables and entries of lists of nodes below it, without it in their names. What they take
-  // from outside becomes the input "$unbound_inputs_<name>" and is listed in the collection "unbound_inputs".
+  // Only nodes, variables and list entries in this scope, without its prefix. Inputs from outside become the
+  // input "$unbound_inputs_<name>" and are listed in the collection "unbound_inputs".
   std::string export_scope = {};
   bool clear_devices = false;
   bool strip_default_attrs = false;
-  bool add_shapes = true;  // as the attribute _output_shapes
+  bool add_shapes = true;  // the attribute _output_shapes
   bool as_text = false;
 };
 
 // Writes the graph of a scope with its collections, and the other parts of `meta`: its tags, saver,
-// signatures, assets, and collections that take the place of the scope's own. FailedPrecondition naming an op
-// that is not registered.
+// signatures, assets, and collections that replace the scope's own. FailedPrecondition, with the op's name,
+// for an op that is not registered.
 Status ExportMetaGraph(const Scope& scope, const std::string& filename, const MetaGraph& meta = {},
                        const ExportMetaGraphOptions& options = {});
 
 struct ImportMetaGraphOptions {
-  std::string import_scope = {};  // made unique; put before all names, those in collections among them
+  std::string import_scope = {};  // made unique; prepended to all names, including those in collections
   bool clear_devices = false;
-  // Tensors to use instead: by their names in the file, or those of unbound inputs, with or without the
+  // Replacements of tensors: by their names in the file, or those of unbound inputs, with or without the
   // prefix.
   std::map<std::string, Output> input_map = {};
 };
 
-// Adds the graph of a file, binary or text, to the scope's. Its variables are then among GlobalVariables(),
-// and its collections are added to the scope's. The names that are returned are those in the graph.
-// InvalidArgument when inputs are unbound that `input_map` lacks.
+// Adds the graph of a file, binary or text, to the scope's. Its variables are then included in
+// GlobalVariables(), and its collections are added to the scope's. The returned names are those in the graph.
+// InvalidArgument if unbound inputs are missing in `input_map`.
 StatusOr<MetaGraph> ImportMetaGraph(const Scope& scope, const std::string& filename,
                                     const ImportMetaGraphOptions& options = {});
 

@@ -10,10 +10,10 @@
 #include "millrace/output.h"
 #include "millrace/scope.h"
 
-// The metrics of tf.metrics, which accumulate over many batches: `update` adds a batch and returns the
-// new value, `value` is the value over all batches so far. The sums are local variables; initialising
+// The metrics of tf.metrics, which accumulate over many batches: `update` adds a batch and returns the new
+// value, `value` is the value over all batches so far. The accumulators are local variables; initialising
 // them resets the metric: graph_keys::kLocalVariables, graph_keys::kMetricVariables. Labels and predictions
-// have equal shapes unless stated otherwise. Errors go to the scope's status; what is returned then is unset.
+// have equal shapes unless stated otherwise. Errors go to the scope's status; results are unset then.
 namespace millrace::metrics {
 
 struct Metric {
@@ -22,18 +22,18 @@ struct Metric {
 };
 
 struct MetricOptions {
-  // A scalar, or a tensor of the rank of the values whose sizes are theirs or 1; unset: ones.
+  // A scalar, or a tensor with the rank of the values and sizes equal to theirs or 1; unset: ones.
   std::optional<Input> weights = {};
-  std::string name = {};  // "": that of the metric
+  std::string name = {};  // "": the metric's name
 };
 
 // sum(values * weights) / sum(weights); a float scalar. MeanTensor: for each element, over the batches.
 Metric Mean(const Scope& scope, const Output& values, const MetricOptions& options = {});
 Metric MeanTensor(const Scope& scope, const Output& values, const MetricOptions& options = {});
-// The share of predictions that equal their labels.
+// The fraction of predictions that equal their labels.
 Metric Accuracy(const Scope& scope, const Output& labels, const Output& predictions,
                 const MetricOptions& options = {});
-// The share of values below a threshold.
+// The fraction of values below a threshold.
 Metric PercentageBelow(const Scope& scope, const Output& values, double threshold,
                        const MetricOptions& options = {});
 
@@ -50,7 +50,7 @@ Metric MeanRelativeError(const Scope& scope, const Output& labels, const Output&
 Metric MeanCosineDistance(const Scope& scope, const Output& labels, const Output& predictions, int64_t axis,
                           const MetricOptions& options = {});
 
-// Of truths: labels and predictions are bools, or numbers of which 0 is false.
+// For binary labels: labels and predictions are bools, or numbers of which 0 is false.
 Metric TruePositives(const Scope& scope, const Output& labels, const Output& predictions,
                      const MetricOptions& options = {});
 Metric TrueNegatives(const Scope& scope, const Output& labels, const Output& predictions,
@@ -59,12 +59,12 @@ Metric FalsePositives(const Scope& scope, const Output& labels, const Output& pr
                       const MetricOptions& options = {});
 Metric FalseNegatives(const Scope& scope, const Output& labels, const Output& predictions,
                       const MetricOptions& options = {});
-// True positives over all predicted ones; over all that are labelled so. 0 when there are none.
+// True positives divided by all predicted positives; by all labelled positives. 0 if there are none.
 Metric Precision(const Scope& scope, const Output& labels, const Output& predictions,
                  const MetricOptions& options = {});
 Metric Recall(const Scope& scope, const Output& labels, const Output& predictions,
               const MetricOptions& options = {});
-// The same where predictions are probabilities and count as true above each of the thresholds: vectors.
+// The same for predictions that are probabilities and positive above each of the thresholds: vectors.
 Metric PrecisionAtThresholds(const Scope& scope, const Output& labels, const Output& predictions,
                              const std::vector<float>& thresholds, const MetricOptions& options = {});
 Metric RecallAtThresholds(const Scope& scope, const Output& labels, const Output& predictions,
@@ -72,7 +72,7 @@ Metric RecallAtThresholds(const Scope& scope, const Output& labels, const Output
 
 struct AucOptions {
   enum class Curve {
-    kRoc,  // true positives over false positives
+    kRoc,  // true positive rate over false positive rate
     kPr,   // precision over recall
   };
   enum class Summation { kTrapezoidal, kMinoring, kMajoring };
@@ -85,24 +85,24 @@ struct AucOptions {
 // The area under a curve of predictions in [0, 1].
 Metric Auc(const Scope& scope, const Output& labels, const Output& predictions,
            const AucOptions& options = {});
-// The largest sensitivity (true positive rate) where the specificity (true negative rate) is nearest to the
-// one wanted, over thresholds; and the other way round.
+// The largest sensitivity (true positive rate) at the threshold whose specificity (true negative rate) is
+// nearest to the given one; and vice versa.
 Metric SensitivityAtSpecificity(const Scope& scope, const Output& labels, const Output& predictions,
                                 double specificity, const AucOptions& options = {});
 Metric SpecificityAtSensitivity(const Scope& scope, const Output& labels, const Output& predictions,
                                 double sensitivity, const AucOptions& options = {});
 
-// Of predictions [batch, classes] the k largest of each row: how many of them are labels, and how many of the
-// labels are among them. Labels are numbers of classes, int64 [batch] or [batch, n], and differ within a row;
-// -1 fills rows with fewer. Weights are a scalar or [batch].
+// For the k largest predictions [batch, classes] of each row: the fraction of them that are labels, and the
+// fraction of the labels among them. Labels are class indices, int64 [batch] or [batch, n], distinct within a
+// row and padded with -1. Weights are a scalar or [batch].
 Metric PrecisionAtK(const Scope& scope, const Output& labels, const Output& predictions, int64_t k,
                     const MetricOptions& options = {});
 Metric RecallAtK(const Scope& scope, const Output& labels, const Output& predictions, int64_t k,
                  const MetricOptions& options = {});
 
-// Labels and predictions are numbers of classes below num_classes. For each class: the share of its labels
-// that are predicted right, averaged over all classes; and right ones over all that are labelled or predicted
-// so, averaged over the classes that occur.
+// Labels and predictions are class indices below num_classes. For each class: the fraction of its labels that
+// are predicted correctly, averaged over all classes; and intersection over union of labels and predictions,
+// averaged over the classes that occur.
 Metric MeanPerClassAccuracy(const Scope& scope, const Output& labels, const Output& predictions,
                             int64_t num_classes, const MetricOptions& options = {});
 Metric MeanIou(const Scope& scope, const Output& labels, const Output& predictions, int64_t num_classes,

@@ -18,29 +18,29 @@
 #include "millrace/status.h"
 
 // Sessions for training: they restore or initialise the model, start its threads, call hooks around each run,
-// and are created again when a task of the cluster was lost; docs/training-sessions.md has examples.
+// and are created again after the loss of a task; docs/training-sessions.md has examples.
 namespace millrace {
 
-// The ops that a training program needs beside its model. What is not given is taken from the graph's
-// collections, or made, by Finalize.
+// The ops that a training program needs besides its model. Unset ones are taken from the graph's collections,
+// or created, by Finalize.
 class Scaffold {
  public:
   struct Options {
-    Operation init_op = {};  // initialises what a checkpoint would hold
+    Operation init_op = {};  // initialises the variables that a checkpoint contains
     ClientSession::Feeds init_feeds = {};
     std::function<Status(ClientSession&)> init_fn = {};  // called after init_op
-    Output ready_op = {};                                // names of uninitialised variables, none: ready
+    Output ready_op = {};                                // names of uninitialised variables; empty: ready
     Output ready_for_local_init_op = {};
-    Operation local_init_op = {};  // initialises the rest, in every session
+    Operation local_init_op = {};  // initialises local variables and tables, in every session
     Output summary_op = {};
     std::shared_ptr<Saver> saver = {};
   };
   explicit Scaffold(const Scope& scope) : Scaffold(scope, Options()) {}
   Scaffold(const Scope& scope, Options options) : scope_(scope), parts_(std::move(options)) {}
 
-  // Makes what is missing, and the graph final: a node that is added later is an error of the scope,
+  // Creates missing ops and finalizes the graph: a node that is added later is an error of the scope,
   // FailedPrecondition "Graph is finalized and cannot be modified.". A second call has no effect.
-  // FailedPrecondition when a collection has several candidates.
+  // FailedPrecondition if a collection has several candidates.
   Status Finalize();
 
   const Scope& scope() const { return scope_; }
@@ -55,21 +55,21 @@ class Scaffold {
   bool finalized_ = false;
 };
 
-// Makes sessions whose variables are restored or initialised, or waits until they are.
+// Creates sessions whose variables are restored or initialised, or waits until they are.
 class SessionManager {
  public:
   struct Options {
     Operation local_init_op = {};
     Output ready_op = {};
     Output ready_for_local_init_op = {};
-    double recovery_wait_secs = 30;  // between two looks
+    double recovery_wait_secs = 30;  // between two checks
   };
   SessionManager(const Scope& scope, Options options) : scope_(scope), options_(options) {}
 
   struct Restoring {
     SessionOptions session = {};
     Saver* saver = nullptr;
-    // The newest checkpoint of a folder, or one by its path; not both.
+    // The newest checkpoint of a folder, or a checkpoint path; not both.
     std::string checkpoint_dir = {};
     std::string checkpoint_path = {};
     bool wait_for_checkpoint = false;
@@ -80,34 +80,34 @@ class SessionManager {
     ClientSession::Feeds init_feeds = {};
     std::function<Status(ClientSession&)> init_fn = {};
   };
-  // What the chief does: restores, or else initialises, then runs local_init_op. FailedPrecondition "Init
-  // operations did not make model ready. …" when that does not make the model ready.
+  // For the chief: restores, or else initialises, then runs local_init_op. FailedPrecondition "Init
+  // operations did not make model ready. …" if the model is not ready after that.
   StatusOr<std::unique_ptr<ClientSession>> PrepareSession(const Restoring& restoring,
                                                           const Initializing& initializing) const;
-  // Only restores. Whether the model is ready then.
+  // Only restores. Also returns whether the model is ready.
   StatusOr<std::pair<std::unique_ptr<ClientSession>, bool>> RecoverSession(const Restoring& restoring) const;
-  // What other workers do: makes a session again and again until the model is ready in it. DeadlineExceeded
-  // "Session was not ready after waiting … secs.".
+  // For other workers: creates a session repeatedly until the model is ready in it. DeadlineExceeded "Session
+  // was not ready after waiting … secs.".
   StatusOr<std::unique_ptr<ClientSession>> WaitForSession(const SessionOptions& session,
                                                           double max_wait_secs = 7200) const;
 
  private:
   StatusOr<std::pair<std::unique_ptr<ClientSession>, bool>> Restore(const Restoring& restoring) const;
-  // Nothing when ready, else what is missing.
+  // Empty if ready, else the reason.
   StatusOr<std::optional<std::string>> TryLocalInit(const ClientSession& session) const;
 
   const Scope scope_;
   const Options options_;
 };
 
-// Makes sessions in which the model is ready.
+// Creates sessions in which the model is ready.
 class SessionCreator {
  public:
   virtual ~SessionCreator() = default;
   virtual StatusOr<std::unique_ptr<ClientSession>> CreateSession() = 0;
 };
 
-// Restores the model or initialises it.
+// Restores or initialises the model.
 class ChiefSessionCreator final : public SessionCreator {
  public:
   struct Options {
@@ -146,29 +146,29 @@ using Hooks = std::vector<std::shared_ptr<SessionRunHook>>;
 
 struct MonitoredSessionOptions {
   double stop_grace_period_secs = 120;  // for threads to end
-  // Aborted and Unavailable: a new session is made, and the run is repeated in it, until that has failed for
-  // so long.
+  // After Aborted and Unavailable a new session is created, and the run is repeated in it, with a limit on
+  // the time of failing attempts.
   bool recover = true;
   double max_recovery_secs = 7200;
-  double recovery_wait_secs = 1;  // between two attempts to make a session
+  double recovery_wait_secs = 1;  // between two attempts to create a session
 };
 
-// A session that calls hooks, runs the threads of queue runners, and recovers. One thread at a time.
+// A session that calls hooks, runs queue runners, and recovers from lost tasks. Not thread-safe.
 //   while (!session->ShouldStop()) { … session->Run(train_op) … }
 //   return session->Close(status);
 class MonitoredSession {
  public:
-  // Calls Begin of the hooks, makes the session, starts the queue runners, calls AfterCreateSession.
+  // Calls Begin of the hooks, creates the session, starts the queue runners, calls AfterCreateSession.
   static StatusOr<std::unique_ptr<MonitoredSession>> Make(const Scope& scope,
                                                           std::shared_ptr<SessionCreator> creator,
                                                           Hooks hooks = {},
                                                           const MonitoredSessionOptions& options = {});
-  // As Close after an error: hooks are not told of the end.
+  // As Close after an error: End of the hooks is not called.
   ~MonitoredSession();
   MonitoredSession(const MonitoredSession&) = delete;
   MonitoredSession& operator=(const MonitoredSession&) = delete;
 
-  // True after Close, and when a hook or a thread has asked to stop. Errors of threads are left to Run.
+  // True after Close, and after a hook or a thread requested a stop. Errors of threads are returned by Run.
   bool ShouldStop();
 
   // FailedPrecondition "Run called even after should_stop requested." and "Session is already closed.". An
@@ -184,7 +184,7 @@ class MonitoredSession {
   }
   Status Run(const Operation& operation) { return Run({}, {}, {operation}, nullptr); }
 
-  // What a step function gets: the session without hooks, runs with them, and a way to stop.
+  // The argument of a step function: the session without hooks, runs with hooks, and a stop request.
   class StepContext {
    public:
     ClientSession& session() const { return *owner_.raw_session(); }
@@ -197,24 +197,24 @@ class MonitoredSession {
     explicit StepContext(MonitoredSession& owner) : owner_(owner) {}
     MonitoredSession& owner_;
   };
-  // Calls the function, again in a new session after Aborted and Unavailable.
+  // Calls the function; calls it again in a new session after Aborted and Unavailable.
   Status RunStepFn(const std::function<Status(StepContext&)>& step);
 
-  // Runs `body` until ShouldStop or an error, and closes with that.
+  // Runs `body` until ShouldStop or an error, and closes with its status.
   Status Loop(const std::function<Status(MonitoredSession&)>& body);
 
-  // Ends: hooks are told when `status` is OK or OutOfRange, the end of input; threads and the session end.
-  // The first error of all, OutOfRange not being one.
+  // Closes: calls End of the hooks if `status` is OK or OutOfRange (the end of input); stops the threads and
+  // the session. Returns the first error, except OutOfRange.
   Status Close(const Status& status = Status());
 
-  // The session without hooks; null after Close, and changing with recoveries.
+  // The session without hooks; null after Close; changes after recoveries.
   ClientSession* raw_session() const { return session_.get(); }
 
  private:
   MonitoredSession(const Scope& scope, std::shared_ptr<SessionCreator> creator, Hooks hooks,
                    const MonitoredSessionOptions& options);
   Status Begin();
-  Status CreateSession();  // with the threads and hooks
+  Status CreateSession();  // including the threads and hooks
   Status CreateSessionRetrying();
   Status CloseSession();
   Status Recovering(const std::function<Status()>& body);
@@ -227,7 +227,7 @@ class MonitoredSession {
   const Hooks hooks_;
   const MonitoredSessionOptions options_;
   std::unique_ptr<ClientSession> session_;
-  std::unique_ptr<Coordinator> coordinator_;  // after the session, which its threads use
+  std::unique_ptr<Coordinator> coordinator_;  // declared after the session, which its threads use
   bool hook_stop_ = false;
   bool step_stop_ = false;
   bool closed_ = false;
@@ -240,37 +240,37 @@ class ChiefLease;
 
 struct MonitoredTrainingSessionOptions {
   bool is_chief = true;
-  // When set, it says who is the chief instead, and another worker takes over when the chief is gone; see
+  // If set, it determines the chief, and another worker takes over when the chief is lost; see
   // millrace/replicas.h. All workers then need checkpoint_dir and the hooks of a chief.
   std::shared_ptr<ChiefLease> lease = {};
   std::string checkpoint_dir = {};  // "": nothing is saved or restored
   std::shared_ptr<Scaffold> scaffold = {};
   Hooks hooks = {};
   Hooks chief_only_hooks = {};
-  // How often; at most one of each pair. Unset: checkpoints every 600 s, summaries every 100 steps; kNever.
+  // Intervals; at most one of each pair. Unset: checkpoints every 600 s, summaries every 100 steps; kNever.
   std::optional<int64_t> save_checkpoint_steps = {};
   std::optional<double> save_checkpoint_secs = {};
-  bool write_checkpoints_behind = false;  // by a thread, while steps go on: Saver::SaveOptions
+  bool write_checkpoints_behind = false;  // in a thread, while steps continue: Saver::SaveOptions
   std::optional<int64_t> save_summaries_steps = {};
   std::optional<double> save_summaries_secs = {};
   int64_t log_step_count_steps = 100;
-  // What most programs add as hooks: the step to stop at (StopAtStepHook), and the loss to show with the
-  // progress towards it (ProgressHook).
+  // Common hooks: the step to stop at (StopAtStepHook), and the loss to show with the progress
+  // (ProgressHook).
   std::optional<int64_t> last_step = {};
   Output progress_loss = {};
   SessionOptions session = {};
   MonitoredSessionOptions monitored = {};
-  double max_wait_secs = 7200;     // of workers for the chief
-  double recovery_wait_secs = 30;  // between two looks of a worker
+  double max_wait_secs = 7200;     // how long workers wait for the chief
+  double recovery_wait_secs = 30;  // between two checks of a worker
   std::string summary_dir = {};    // "": checkpoint_dir
 };
 
 // A MonitoredSession that, on the chief, restores from and saves checkpoints, and writes summaries and the
-// rate of steps.
+// steps per second.
 StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(
     const Scope& scope, const MonitoredTrainingSessionOptions& options = {});
 
-// Runs `train` in a MonitoredTrainingSession until that should stop.
+// Runs `train` in a MonitoredTrainingSession until ShouldStop.
 Status RunTraining(const Scope& scope, const Operation& train,
                    const MonitoredTrainingSessionOptions& options = {});
 

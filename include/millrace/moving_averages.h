@@ -13,34 +13,34 @@
 
 namespace millrace {
 
-// Averages of variables and tensors that forget: average -= (1 - decay) * (average - value). A model is often
-// better with the averages of its variables than with what the last step left. Training:
+// Exponential moving averages of variables and tensors: average -= (1 - decay) * (average - value). A model
+// is often better with the averages of its variables than with their last values. Training:
 //   ExponentialMovingAverage averages({.decay = 0.999, .num_updates = step});
 //   const Operation update = averages.Apply(scope.WithControlDependencies({train}));
-// Evaluation, where the variables get the values of the averages:
+// Evaluation, in which the variables are restored from their averages:
 //   Saver saver(scope, averages.VariablesToRestore(scope), {});
-// Averages are variables "W/ExponentialMovingAverage" beside the variables, which they begin as; those of
-// tensors begin as zeros. One thread at a time; errors go to the scope's status.
+// Averages are variables "W/ExponentialMovingAverage", initialised with the variables; those of tensors start
+// at zero. Not thread-safe; errors go to the scope's status.
 class ExponentialMovingAverage {
  public:
   struct Options {
     Input decay = 0.999f;
-    std::optional<Output> num_updates = {};  // with it the decay is at most (1 + n) / (10 + n)
-    bool zero_debias = false;                // correct averages of tensors for having begun as zeros
+    std::optional<Output> num_updates = {};  // if set, the decay is at most (1 + n) / (10 + n)
+    bool zero_debias = false;                // correct averages of tensors for their start at zero
     std::string name = "ExponentialMovingAverage";
   };
   explicit ExponentialMovingAverage(Options options) : options_(std::move(options)) {}
 
-  // Makes the averages that are missing; the operation updates all of them. Without arguments: of all
-  // trainable variables. InvalidArgument for what is no float.
+  // Creates missing averages; the operation updates all of them. Without arguments: of all trainable
+  // variables. InvalidArgument for types other than floats.
   Operation Apply(const Scope& scope, std::vector<GraphVariable> variables = {},
                   const std::vector<Output>& tensors = {});
-  // Unset when there is none.
+  // Unset if there is none.
   GraphVariable Average(const GraphVariable& variable) const { return Average(variable.ref()); }
   GraphVariable Average(const Output& tensor) const;
-  // The name that the average of a variable has in checkpoints, made or not.
+  // The name of the average of a variable in checkpoints, whether it exists or not.
   std::string AverageName(const GraphVariable& variable) const;
-  // All variables of the graph for a Saver, trainable and averaged ones under the names of their averages.
+  // All variables of the graph for a Saver; trainable and averaged ones have the names of their averages.
   std::vector<Saveable> VariablesToRestore(const Scope& scope) const;
 
  private:
@@ -52,8 +52,8 @@ class ExponentialMovingAverage {
 };
 
 // variable -= (1 - decay) * (variable - value), and the new value. `decay` is a scalar. With zero_debias the
-// variables "<name>/biased" and "<name>/local_step" keep the average that began as zeros, and the variable
-// gets biased / (1 - decay^steps).
+// variables "<name>/biased" and "<name>/local_step" keep the average that starts at zero, and the variable is
+// set to biased / (1 - decay^steps).
 struct MovingAverageOptions {
   bool zero_debias = false;
 };

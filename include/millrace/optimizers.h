@@ -19,29 +19,29 @@ struct GradientAndVariable {
   GraphVariable variable;
 };
 
-// Changes variables such that a loss falls. Errors go to the scope's status; what is returned then is unset.
+// Updates variables to minimise a loss. Errors go to the scope's status; results are unset then.
 //
 // Every update waits for all gradients: variables are changed in place, and a gradient may still read one
 // that another update is about to change. Therefore the values after a step do not depend on the number of
 // threads.
 //
-// Where the gradient is slices, as of variables whose rows are looked up, only these rows are read and
-// changed: SparseApply…, ResourceSparseApply… and ScatterSub; Adam alone lets the moments of all rows fade,
-// as TensorFlow does.
+// For gradients that are slices, as of variables whose rows are looked up, only these rows are read and
+// changed: SparseApply…, ResourceSparseApply… and ScatterSub; only Adam decays the moments of all rows, as
+// TensorFlow does.
 //
-// Learning rates and other parameters are scalars: literals, or tensors, for example a placeholder that is
-// fed another rate at each step.
+// Learning rates and other parameters are scalars: literals, or tensors, for example a placeholder for a rate
+// that differs at each step.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Adds the gradients of `loss` and the updates. Without `variables`: all trainable ones. The operation that
-  // is returned is one step; with a global step it counts it, after all updates.
+  // Adds the gradients of `loss` and the updates. Without `variables`: all trainable ones. The returned
+  // operation is one step; it increments a global step after all updates.
   Operation Minimize(const Scope& scope, const Output& loss, const std::vector<GraphVariable>& variables = {},
                      const GraphVariable& global_step = {}) const;
   std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, const Output& loss,
                                                     const std::vector<GraphVariable>& variables = {}) const;
-  // InvalidArgument when no gradient is set.
+  // InvalidArgument if no gradient is set.
   Operation ApplyGradients(const Scope& scope, const std::vector<GradientAndVariable>& gradients,
                            const GraphVariable& global_step = {}) const;
 
@@ -51,13 +51,13 @@ class Optimizer {
     std::string name;
     Input value;
   };
-  // One step in the making.
+  // The state of one ApplyGradients call.
   struct Step {
-    Scope scope;                       // of the nodes, named after the optimizer
+    Scope scope;                       // for the nodes, named after the optimizer
     std::vector<Output> parameters;    // in the order given to the constructor, float
-    std::vector<GraphVariable> state;  // what Prepare made
-    GraphVariable first;               // the variable whose name is the first: shared state lies beside it
-    // A scalar of the variable's type.
+    std::vector<GraphVariable> state;  // created by Prepare
+    GraphVariable first;               // the first variable by name: shared state is colocated with it
+    // Casts a scalar to the variable's type.
     Output Scalar(const Output& scalar, const GraphVariable& variable) const;
   };
   // All parameters, in the variable's type.
@@ -66,18 +66,18 @@ class Optimizer {
   Optimizer(std::string name, std::vector<Parameter> parameters)
       : name_(std::move(name)), parameters_(std::move(parameters)) {}
 
-  // How many slots each variable needs: variables of its shape, "W/<optimizer>", "W/<optimizer>_1", …
+  // The number of slots per variable: variables of its shape, "W/<optimizer>", "W/<optimizer>_1", …
   virtual int num_slots() const { return 0; }
-  // What slot i holds at first, in every element.
+  // The initial value of all elements of slot i.
   virtual float first_value(int /*slot*/) const { return 0; }
   // Adds the variables that all updates share. `scope` is that of the caller.
   virtual void Prepare(const Scope& /*scope*/, Step& /*step*/) const {}
   // Adds the update of one variable.
   virtual Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
                            const std::vector<GraphVariable>& slots) const = 0;
-  // Adds what is to happen after all updates; `scope` waits for them.
+  // Adds operations that run after all updates; `scope` waits for them.
   virtual std::vector<Operation> Finish(const Scope& /*scope*/, const Step& /*step*/) const { return {}; }
-  // For Prepare: a variable that is shared, as the powers of Adam's betas.
+  // For Prepare: a shared variable, such as the powers of Adam's betas.
   static GraphVariable SharedState(const Scope& scope, const Step& step, const char* name,
                                    const Output& first_value);
 
@@ -100,7 +100,7 @@ class GradientDescentOptimizer final : public Optimizer {
                    const std::vector<GraphVariable>& slots) const override;
 };
 
-// a = momentum * a + g; w -= rate * a, or with Nesterov's look ahead w -= rate * (g + momentum * a).
+// a = momentum * a + g; w -= rate * a, or with Nesterov momentum w -= rate * (g + momentum * a).
 class MomentumOptimizer final : public Optimizer {
  public:
   struct Options {
@@ -185,9 +185,9 @@ class AdadeltaOptimizer final : public Optimizer {
                    const std::vector<GraphVariable>& slots) const override;
 };
 
-// Hinton's lectures: s = decay s + (1 - decay) g^2; m = momentum m + rate g / sqrt(s + epsilon); w -= m.
-// s begins as ones. Centered, after Graves (arXiv:1308.0850): c = decay c + (1 - decay) g, and s - c^2
-// instead of s under the root.
+// Hinton's lectures: s = decay s + (1 - decay) g^2; m = momentum m + rate g / sqrt(s + epsilon); w -= m. s is
+// initially one. Centered, after Graves (arXiv:1308.0850): c = decay c + (1 - decay) g, and s - c^2 instead
+// of s under the root.
 class RmsPropOptimizer final : public Optimizer {
  public:
   struct Options {
@@ -222,7 +222,7 @@ class FtrlOptimizer final : public Optimizer {
     float initial_accumulator_value = 0.1f;
     Input l1_regularization_strength = 0.0f;
     Input l2_regularization_strength = 0.0f;
-    float l2_shrinkage_regularization_strength = 0;  // a penalty of the size of the weights in each step
+    float l2_shrinkage_regularization_strength = 0;  // a penalty on the magnitude of the weights in each step
   };
   explicit FtrlOptimizer(const Input& learning_rate) : FtrlOptimizer(learning_rate, Options()) {}
   FtrlOptimizer(const Input& learning_rate, const Options& options)
@@ -345,8 +345,8 @@ class AdaMaxOptimizer final : public Optimizer {
   std::vector<Operation> Finish(const Scope& scope, const Step& step) const override;
 };
 
-// Bello and others, Neural Optimizer Search with Reinforcement Learning: m = beta m + (1 - beta) g;
-// w -= rate (alpha + decay sign(g) sign(m)) g. Slices become tensors.
+// Bello and others, Neural Optimizer Search with Reinforcement Learning: m = beta m + (1 - beta) g; w -= rate
+// (alpha + decay sign(g) sign(m)) g. Slices are converted to tensors.
 class AddSignOptimizer final : public Optimizer {
  public:
   struct Options {

@@ -6,8 +6,8 @@ namespace millrace {
 
 class Node;
 
-// One tensor of a graph: output `index` of `node`. A value; the graph owns the node. Unset (no node) where a
-// tensor is optional, for example the gradient of something that has none.
+// One tensor of a graph: output `index` of `node`. A value; the graph owns the node. Unset (no node) if a
+// tensor is optional, for example a gradient that does not exist.
 struct Output {
   Node* node = nullptr;
   int index = 0;

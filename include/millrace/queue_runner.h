@@ -14,10 +14,10 @@
 
 namespace millrace {
 
-// Fills a queue: one thread for each enqueue op runs it until the end of input. The last thread that gets
-// there closes the queue; when the coordinator stops the queue is cancelled, so that threads that wait on it
-// end. A value, with the fields of TensorFlow's QueueRunnerDef; names are those of nodes (the queue's may be
-// that of its handle).
+// Fills a queue: each enqueue op is run repeatedly in a thread until the end of input. The last thread
+// closes the queue; if the coordinator stops, the queue is cancelled, so that waiting threads end. A value,
+// with the fields of TensorFlow's QueueRunnerDef; names are those of nodes (the queue's may be that of its
+// handle).
 struct QueueRunner {
   std::string queue_name;
   std::vector<std::string> enqueue_op_names;
@@ -26,15 +26,15 @@ struct QueueRunner {
   // Errors that mean the end of input; empty: OutOfRange.
   std::vector<ErrorCode> queue_closed_codes = {};
 
-  // Of a queue: adds the ops that close and cancel it to the scope, "<queue>_Close" and "<queue>_Close_1".
+  // For a queue: adds its close and cancel ops to the scope, "<queue>_Close" and "<queue>_Close_1".
   static QueueRunner Make(const Scope& scope, const Output& queue, const std::vector<Operation>& enqueue_ops);
 
-  // The wire form, a serialised QueueRunnerDef. InvalidArgument for what is none or lacks a name.
+  // The wire form, a serialised QueueRunnerDef. InvalidArgument for invalid bytes or a missing name.
   std::string SerializeAsString() const;
   static StatusOr<QueueRunner> Parse(std::string_view bytes);
 
   // Starts the threads. Errors that are not the end of input stop the coordinator. The session must have the
-  // nodes, and must be there as long as the coordinator has threads.
+  // nodes, and must outlive the coordinator's threads.
   Status Start(Session& session, Coordinator& coordinator) const;
 
   friend bool operator==(const QueueRunner&, const QueueRunner&) = default;
@@ -42,13 +42,13 @@ struct QueueRunner {
 
 inline constexpr char kQueueRunners[] = "queue_runners";
 
-// Adds a runner to a collection of the scope's graph, which meta graphs keep.
+// Adds a runner to a collection of the scope's graph, which meta graphs contain.
 void AddQueueRunner(const Scope& scope, const QueueRunner& runner,
                     const std::string& collection = kQueueRunners);
-// Those of a collection. InvalidArgument for entries that are none.
+// The runners in a collection. InvalidArgument for invalid entries.
 StatusOr<std::vector<QueueRunner>> QueueRunners(const Scope& scope,
                                                 const std::string& collection = kQueueRunners);
-// Starts them all. Their threads end with the coordinator.
+// Starts all runners of a collection. Their threads end with the coordinator.
 Status StartQueueRunners(const Scope& scope, Session& session, Coordinator& coordinator,
                          const std::string& collection = kQueueRunners);
 

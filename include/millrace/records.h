@@ -14,7 +14,7 @@
 
 #include "millrace/status.h"
 
-// TFRecord files and the Examples in them: what TensorFlow's tf.io.TFRecordWriter and tf.train.Example are.
+// TFRecord files and the Examples in them: as TensorFlow's tf.io.TFRecordWriter and tf.train.Example.
 namespace millrace {
 
 enum class RecordCompression { kNone, kZlib, kGzip };
@@ -22,18 +22,18 @@ enum class RecordCompression { kNone, kZlib, kGzip };
 // Writes records, strings of any bytes, to a file. One thread at a time.
 class RecordWriter {
  public:
-  // The file is replaced if it is there.
+  // Replaces an existing file.
   static StatusOr<std::unique_ptr<RecordWriter>> Open(
       const std::string& path, RecordCompression compression = RecordCompression::kNone);
-  ~RecordWriter();  // closes, and loses the error
+  ~RecordWriter();  // closes, ignoring errors
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
   // FailedPrecondition after Close.
   Status Write(std::string_view record);
-  // Passes what was written to the operating system; what compression holds back stays.
+  // Passes written records to the operating system; data buffered by compression is kept.
   Status Flush();
-  // The file is whole and on disk afterwards. Further calls do nothing.
+  // The file is complete and on disk afterwards. Further calls have no effect.
   Status Close();
 
  private:
@@ -51,10 +51,10 @@ class RecordReader {
   RecordReader(const RecordReader&) = delete;
   RecordReader& operator=(const RecordReader&) = delete;
 
-  // OutOfRange after the last record. DataLoss, with the offset and the file, for what is broken.
+  // OutOfRange after the last record. DataLoss, with the offset and the file, for corrupted data.
   Status Read(std::string* record);
-  // Where the next record begins, in the data before compression. SkipTo goes forward to such a place, and
-  // after an error there is nothing more to read; InvalidArgument for a place that is behind.
+  // The offset of the next record, in the uncompressed data. SkipTo skips forward to an offset, and after an
+  // error there is nothing more to read; InvalidArgument for an offset before the current one.
   uint64_t offset() const;
   Status SkipTo(uint64_t offset);
 
@@ -64,7 +64,7 @@ class RecordReader {
   const std::unique_ptr<State> state_;
 };
 
-// A list of values of one kind; of none when it is empty.
+// A list of values of one kind; of no kind if it is empty.
 using Feature =
     std::variant<std::vector<int64_t>, std::vector<float>, std::vector<std::string>, std::monostate>;
 
@@ -74,7 +74,7 @@ class Example {
   Example& Set(const std::string& name, std::vector<int64_t> values);
   Example& Set(const std::string& name, std::vector<float> values);
   Example& Set(const std::string& name, std::vector<std::string> values);
-  // Lists that are written out: Set("b", {1.5f, 2.5f}).
+  // Braced lists: Set("b", {1.5f, 2.5f}).
   Example& Set(const std::string& name, std::initializer_list<int> values) {
     return Set(name, std::vector<int64_t>(values.begin(), values.end()));
   }
@@ -102,7 +102,7 @@ class Example {
   }
 
   const std::map<std::string, Feature>& features() const { return features_; }
-  // NotFound when there is no such feature; InvalidArgument when it is of another kind.
+  // NotFound if there is no such feature; InvalidArgument if it is of another kind.
   StatusOr<std::vector<int64_t>> Ints(const std::string& name) const;
   StatusOr<std::vector<float>> Floats(const std::string& name) const;
   StatusOr<std::vector<std::string>> Strings(const std::string& name) const;

@@ -15,12 +15,12 @@
 #include "millrace/scope.h"
 #include "millrace/variables.h"
 
-// Recurrent networks: cells, which make one step, and what runs them over sequences. Variables are named as
-// those of tf.nn.rnn_cell: "rnn/basic_lstm_cell/kernel". Errors go to the scope's status.
+// Recurrent networks: cells, which compute one step, and functions that run them over sequences. Variables
+// are named as those of tf.nn.rnn_cell: "rnn/basic_lstm_cell/kernel". Errors go to the scope's status.
 namespace millrace {
 
-// One step of a recurrent network. A cell makes its variables at its first step and uses them in all that
-// follow, which are to be in the same graph. One thread.
+// One step of a recurrent network. A cell creates its variables in its first step and uses them in all later
+// ones, which must be in the same graph. Not thread-safe.
 class RnnCell {
  public:
   struct Result {
@@ -31,14 +31,14 @@ class RnnCell {
   virtual ~RnnCell() = default;
   virtual int64_t output_size() const = 0;
   virtual std::vector<int64_t> state_sizes() const = 0;
-  // x is [batch, n], n being known. Unset after an error.
+  // x is [batch, n] with a known n. Unset after an error.
   Result Step(const Scope& scope, const Output& x, const std::vector<Output>& state);
-  // Zeros for a batch of that size, an int32 scalar.
+  // Zeros for a batch size, an int32 scalar.
   std::vector<Output> ZeroState(const Scope& scope, const Output& batch_size, DataType dtype) const;
 
  protected:
   explicit RnnCell(std::string name) : name_(std::move(name)) {}
-  // Makes the variables for inputs of that size.
+  // Creates the variables for this input size.
   virtual void Build(const Scope& scope, int64_t input_size, DataType dtype) = 0;
   virtual Result Call(const Scope& scope, const Output& x, const std::vector<Output>& state) = 0;
 
@@ -47,7 +47,7 @@ class RnnCell {
   bool built_ = false;
 };
 
-// h = activation([x, h] kernel + bias); tanh unless something else is said. State: h.
+// h = activation([x, h] kernel + bias); the default is tanh. State: h.
 class BasicRnnCell final : public RnnCell {
  public:
   explicit BasicRnnCell(int64_t units, layers::Activation activation = layers::Tanh)
@@ -71,9 +71,9 @@ class LstmCell final : public RnnCell {
  public:
   struct Options {
     double forget_bias = 1;
-    bool use_peepholes = false;            // gates see c, too: "w_f_diag", "w_i_diag", "w_o_diag"
-    std::optional<double> cell_clip = {};  // c stays between -clip and clip
-    int64_t num_proj = 0;                  // h is h projection, of that size; 0: not
+    bool use_peepholes = false;            // gates also depend on c: "w_f_diag", "w_i_diag", "w_o_diag"
+    std::optional<double> cell_clip = {};  // c is clipped to [-clip, clip]
+    int64_t num_proj = 0;                  // h is multiplied by a projection to this size; 0: none
     std::optional<double> proj_clip = {};
     Initializer initializer = {};
     layers::Activation activation = layers::Tanh;
@@ -94,7 +94,7 @@ class LstmCell final : public RnnCell {
   Output forget_diagonal_, input_diagonal_, output_diagonal_;
 };
 
-// The same without options, under the name "basic_lstm_cell".
+// LstmCell without options, with the name "basic_lstm_cell".
 std::unique_ptr<RnnCell> BasicLstmCell(int64_t units, double forget_bias = 1);
 
 // Cho and others, Learning Phrase Representations: r, u = sigmoid([x, h] gates);
@@ -113,7 +113,7 @@ class GruCell final : public RnnCell {
   Output gates_kernel_, gates_bias_, candidate_kernel_, candidate_bias_;
 };
 
-// Cells one on top of the other: "multi_rnn_cell/cell_0/…". State: those of all cells, in order.
+// Stacked cells: "multi_rnn_cell/cell_0/…". State: those of all cells, in order.
 class MultiRnnCell final : public RnnCell {
  public:
   explicit MultiRnnCell(std::vector<std::shared_ptr<RnnCell>> cells)
@@ -131,7 +131,7 @@ class MultiRnnCell final : public RnnCell {
 };
 
 struct DynamicRnnOptions {
-  Output sequence_length = {};             // integers [batch]; unset: all sequences are as long as the input
+  Output sequence_length = {};             // integers [batch]; unset: the full input length
   std::vector<Output> initial_state = {};  // empty: zeros
   bool time_major = false;                 // inputs and outputs are [time, batch, …]
   int64_t parallel_iterations = 32;
@@ -141,7 +141,7 @@ struct RnnOutputs {
   Output outputs;             // [batch, time, output_size]; zeros after the end of a sequence
   std::vector<Output> state;  // after the last step of each sequence
 };
-// Runs a cell over inputs [batch, time, n] in a loop, whatever their length.
+// Runs a cell over inputs [batch, time, n] in a loop, for any length.
 RnnOutputs DynamicRnn(const Scope& scope, RnnCell& cell, const Output& inputs,
                       const DynamicRnnOptions& options = {});
 
@@ -149,8 +149,8 @@ struct BidirectionalOutputs {
   RnnOutputs forward;
   RnnOutputs backward;  // outputs in the order of the inputs
 };
-// One cell from the begin on and one from the end, in "bidirectional_rnn/fw" and "…/bw". The initial states
-// of the options are those of the forward cell, then those of the backward one.
+// One cell runs forward and one backward, in "bidirectional_rnn/fw" and "…/bw". The initial states of the
+// options are those of the forward cell, then those of the backward one.
 BidirectionalOutputs BidirectionalDynamicRnn(const Scope& scope, RnnCell& forward, RnnCell& backward,
                                              const Output& inputs, const DynamicRnnOptions& options = {});
 

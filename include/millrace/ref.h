@@ -18,7 +18,7 @@ class RefCounted {
   void Ref() const { refs_.fetch_add(1, std::memory_order_relaxed); }
   void Unref() const {
     // A sole owner needs no read-modify-write: no other thread can add a reference. The acquire pairs with
-    // the release of the decrement by which the other owners let go.
+    // the release of the decrements by other owners.
     if (refs_.load(std::memory_order_acquire) == 1 || refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       const_cast<RefCounted*>(this)->Destroy();
     }
@@ -29,7 +29,7 @@ class RefCounted {
 
  protected:
   virtual ~RefCounted() = default;
-  // Called once, when the last reference goes.
+  // Called once, when the last reference is released.
   virtual void Destroy() { delete this; }
 
  private:
@@ -76,7 +76,7 @@ template <typename T, typename... Args>
 RefPtr<T> MakeRef(Args&&... args) {
   return RefPtr<T>(new T(std::forward<Args>(args)...));
 }
-// Adds a reference to an object that has an owner.
+// Adds a reference to an object.
 template <typename T>
 RefPtr<T> ShareRef(T* object) {
   if (object != nullptr) object->Ref();

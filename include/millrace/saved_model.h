@@ -21,21 +21,21 @@ class GraphDef;
 class SavedModel;
 }  // namespace tensorflow
 
-// SavedModels: folders with one or more meta graphs, the values of their variables and further files.
+// SavedModels: folders with one or more meta graphs, the values of their variables and assets.
 namespace millrace {
 
-// Whether the folder has a SavedModel, at least by the names of its files.
+// Whether the folder contains a SavedModel, judged by file names.
 bool MaybeSavedModelDirectory(const std::string& export_dir);
 
-// A model that was loaded: a session with its graph, its variables restored, its tables initialised.
+// A loaded model: a session with its graph, with restored variables and initialised tables.
 // Thread-safe.
 class SavedModelBundle {
  public:
   struct Options {
     SessionOptions session;
-    RunOptions run;  // of the Runs that restore and initialise
+    RunOptions run;  // for the Runs that restore and initialise
   };
-  // The meta graph that has just these tags. Texts of errors are TensorFlow's.
+  // The meta graph with exactly these tags. Error messages are TensorFlow's.
   static StatusOr<std::unique_ptr<SavedModelBundle>> Load(const std::string& export_dir,
                                                           const std::set<std::string>& tags) {
     return Load(export_dir, tags, Options());
@@ -53,9 +53,9 @@ class SavedModelBundle {
   void ToGraphDef(tensorflow::GraphDef* def) const;
 
   using Tensors = std::map<std::string, Tensor>;
-  // Feeds and fetches by the names that a signature has for them. All of its inputs have to be there; without
-  // `outputs` all of its outputs are computed. InvalidArgument names what is missing, unknown or of another
-  // type. Sparse tensors are three: "name/values", "name/indices" and "name/dense_shape".
+  // Feeds and fetches by the names in a signature. All of its inputs are required; without `outputs` all of
+  // its outputs are computed. InvalidArgument, with the name, for missing or unknown names and wrong types.
+  // Sparse tensors are three: "name/values", "name/indices" and "name/dense_shape".
   StatusOr<Tensors> Run(const std::string& signature, const Tensors& inputs,
                         const std::vector<std::string>& outputs = {}) const;
 
@@ -67,17 +67,17 @@ class SavedModelBundle {
   std::unique_ptr<Session> session_;
 };
 
-// The tensor with what is known of its type and shape.
+// The TensorInfo of a tensor, with its known type and shape.
 TensorInfo TensorInfoOf(const Scope& scope, const Output& tensor);
-// A signature of the method that serving programs call Predict.
+// A signature for the Predict method of serving programs.
 SignatureDef PredictSignature(const Scope& scope, const std::map<std::string, Output>& inputs,
                               const std::map<std::string, Output>& outputs);
 
-// Writes SavedModels. The first meta graph comes with the values of its variables, which all of them share;
-// nothing is a SavedModel before Save. One thread at a time.
+// Writes SavedModels. The first meta graph is added with the values of its variables, which all of them
+// share; the folder is no SavedModel before Save. Not thread-safe.
 class SavedModelBuilder {
  public:
-  // Makes the folder. AlreadyExists "Export directory already exists, and isn't empty. …".
+  // Creates the folder. AlreadyExists "Export directory already exists, and isn't empty. …".
   static StatusOr<std::unique_ptr<SavedModelBuilder>> Open(const std::string& export_dir);
   ~SavedModelBuilder();
   SavedModelBuilder(const SavedModelBuilder&) = delete;
@@ -85,11 +85,11 @@ class SavedModelBuilder {
 
   struct MetaGraphOptions {
     std::map<std::string, SignatureDef> signatures = {};
-    // Constants with paths of files, which are copied into the model; the loader feeds where they are then.
-    // Different files of one name get names with numbers.
+    // Constants with paths of files, which are copied into the model; the loader feeds their new paths.
+    // Different files with the same name get numbered names.
     std::vector<Output> assets = {};
     Operation main_op = {};         // run by the loader after the variables are restored
-    Operation legacy_init_op = {};  // the same, as older programs look for it
+    Operation legacy_init_op = {};  // the same, for older programs
     bool clear_devices = false;
     bool strip_default_attrs = false;
     const Saver* saver = nullptr;  // null: a sharded one for all variables is added to the graph
@@ -100,11 +100,11 @@ class SavedModelBuilder {
   }
   Status AddMetaGraphAndVariables(const ClientSession& session, const Scope& scope,
                                   const std::vector<std::string>& tags, const MetaGraphOptions& options);
-  // REQUIRES: there is one with variables, FailedPrecondition otherwise.
+  // FailedPrecondition unless a meta graph with variables was added before.
   Status AddMetaGraph(const Scope& scope, const std::vector<std::string>& tags,
                       const MetaGraphOptions& options);
 
-  // Writes saved_model.pb, or saved_model.pbtxt, in one step; gives its path.
+  // Writes saved_model.pb, or saved_model.pbtxt, atomically; returns its path.
   StatusOr<std::string> Save(bool as_text = false);
 
  private:
@@ -116,13 +116,13 @@ class SavedModelBuilder {
 
   const std::string export_dir_;
   std::unique_ptr<tensorflow::SavedModel> model_;
-  std::map<std::string, std::string> assets_;  // where they come from, by their names in the model
+  std::map<std::string, std::string> assets_;  // source paths by their names in the model
   bool has_variables_ = false;
 };
 
-// Writes a SavedModel with one graph for serving: what PredictSignature says as the default signature, and
-// the values that the session has. A SavedModel that is at the path is replaced in one step; anything else
-// there is AlreadyExists. `main_op`: as MetaGraphOptions has it.
+// Writes a SavedModel with one graph for serving, with PredictSignature as the default signature and the
+// values in the session. An existing SavedModel at the path is replaced atomically; anything else there is
+// AlreadyExists. `main_op`: as in MetaGraphOptions.
 Status SimpleSave(const ClientSession& session, const Scope& scope, const std::string& export_dir,
                   const std::map<std::string, Output>& inputs, const std::map<std::string, Output>& outputs,
                   const Operation& main_op = {});

@@ -8,13 +8,13 @@
 #include "millrace/output.h"
 #include "millrace/scope.h"
 
-// Learning rates that change with the steps: scalar tensors for the constructors of optimizers. The names of
-// the nodes and the formulas are those of TensorFlow's tf.train. `step` is the count of steps, an integer
-// scalar; rates are floats, or of the type of the tensor that is given. Errors go to the scope's status.
+// Learning rate schedules: scalar tensors for the constructors of optimizers. The names of the nodes and the
+// formulas are those of TensorFlow's tf.train. `step` is the global step, an integer scalar; rates are
+// floats, or of the type of the given tensor. Errors go to the scope's status.
 namespace millrace {
 
 struct DecayOptions {
-  bool staircase = false;  // the rate stays the same for decay_steps steps
+  bool staircase = false;  // the rate is constant for each decay_steps steps
 };
 
 // rate * decay_rate ^ (step / decay_steps).
@@ -28,14 +28,14 @@ Output InverseTimeDecay(const Scope& scope, const Input& rate, const Output& ste
                         const Input& decay_rate, const DecayOptions& options = {});
 
 // values[i] for steps up to and including boundaries[i], the last value after the last boundary. There is one
-// value more than boundaries, which increase.
+// more value than boundaries, which are increasing.
 Output PiecewiseConstant(const Scope& scope, const Output& step, const std::vector<int64_t>& boundaries,
                          const std::vector<double>& values);
 
 struct PolynomialDecayOptions {
   double end_rate = 0.0001;
   double power = 1;
-  bool cycle = false;  // decay_steps grows to the next multiple of it that the step has not reached
+  bool cycle = false;  // decay_steps is multiplied so that it is not below the step
 };
 // (rate - end_rate) * (1 - step / decay_steps) ^ power + end_rate; end_rate after decay_steps.
 Output PolynomialDecay(const Scope& scope, const Input& rate, const Output& step, const Input& decay_steps,
@@ -45,8 +45,8 @@ Output PolynomialDecay(const Scope& scope, const Input& rate, const Output& step
 Output CosineDecay(const Scope& scope, const Input& rate, const Output& step, const Input& decay_steps,
                    double alpha = 0);
 struct CosineRestartOptions {
-  double t_mul = 2;  // by which each period is longer than the one before; at least 1
-  double m_mul = 1;  // by which the rate at its begin is
+  double t_mul = 2;  // factor of the length of each period; at least 1
+  double m_mul = 1;  // factor of the initial rate of each period
   double alpha = 0;
 };
 Output CosineDecayRestarts(const Scope& scope, const Input& rate, const Output& step,

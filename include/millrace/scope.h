@@ -32,7 +32,7 @@ class Scope;
 class ShapeRefiner;
 struct VariableScope;
 
-// A node as a whole: something to run, or to run after. A value; the graph owns the node.
+// A node as a whole: to be run, or as a control input. A value; the graph owns the node.
 struct Operation {
   Operation() = default;
   explicit Operation(Node* n) : node(n) {}
@@ -43,7 +43,7 @@ struct Operation {
   friend bool operator==(const Operation&, const Operation&) = default;
 };
 
-// What an op wrapper takes for an input: a tensor of the graph, or a literal, which becomes a Const.
+// An input of an op wrapper: a tensor of the graph, or a literal, which becomes a Const.
 class Input {
  public:
   Input(const Output& output) : output_(output) {}                      // NOLINT(google-explicit-constructor)
@@ -67,7 +67,7 @@ class Input {
   std::shared_ptr<const Literal> literal_;
 };
 
-// What an op wrapper takes for an input that is a list of tensors.
+// An input of an op wrapper that is a list of tensors.
 class InputList {
  public:
   InputList(std::initializer_list<Input> inputs) : inputs_(inputs) {}   // NOLINT(google-explicit-constructor)
@@ -81,70 +81,70 @@ class InputList {
   std::vector<Input> inputs_;
 };
 
-// A node that is about to be made, as a device function sees it.
+// The arguments of a device function: a node to be created.
 struct NodeToPlace {
   std::string op;
-  std::string device;                   // what WithDevice said
+  std::string device;                   // the argument of WithDevice
   DataType dtype = DataType::kInvalid;  // the attributes of these names, as variables have them; kInvalid and
   PartialShape shape;                   // unknown without them
 };
-// The device that is requested for a node; an error is that of the scope.
+// Returns the requested device of a node; its error becomes the scope's.
 using DeviceFunction = std::function<StatusOr<std::string>(const NodeToPlace&)>;
 
-// Where and how the next nodes of a graph are made: name prefix, device, control inputs, colocation. A value:
-// the With… functions return changed copies, all of which share one graph and one status. The first error
-// sticks to the status; after it nothing is added, and the outputs of wrappers are unset. One thread at a
-// time.
+// Properties of new nodes of a graph: name prefix, device, control inputs, colocation. A value: the
+// With… functions return changed copies, all of which share one graph and one status. The status keeps
+// the first error; after it no nodes are added, and the outputs of wrappers are unset. Not
+// thread-safe.
 class Scope {
  public:
   // An empty graph over all registered ops.
   static Scope NewRootScope();
 
-  // Names within the result begin with `name`/, made unique: "layer", "layer_1", …
+  // Node names in the result begin with `name`/, made unique: "layer", "layer_1", …
   Scope NewSubScope(std::string_view name) const;
-  // The next node is called `name` instead of after its op; a name that is taken gets a suffix: "x_1". The
-  // name
-  // "/" stands for the scope's own.
+  // The next node gets this name instead of its op's; a name that is
+  // taken gets a suffix: "x_1". The name "/" is the name of the
+  // scope.
   Scope WithOpName(std::string_view name) const;
-  // The same without the names of sub scopes: names of nodes are given in full.
+  // The same scope without a name prefix: names of nodes are given in full.
   Scope AtRoot() const;
-  // Nodes run after these too, in addition to what the scope has already.
+  // Adds control inputs to those of the scope.
   Scope WithControlDependencies(const std::vector<Operation>& operations) const;
   Scope WithNoControlDependencies() const;
-  // The requested device, "" for none; it replaces the scope's.
+  // The requested device, "" for none; replaces the scope's.
   Scope WithDevice(std::string_view device) const;
-  // The function is asked for the device of each node, but for nodes that are colocated with others: these
-  // get the device of the first of them. Null for none; it replaces the scope's.
+  // The function returns the device of each node, except for nodes that are colocated with others: these get
+  // the device of the first of them. Null for none; replaces the scope's.
   Scope WithDeviceFunction(DeviceFunction function) const;
-  // On the device of that node; in addition to what the scope has already.
+  // Colocates with that node, in addition to those of the scope.
   Scope ColocateWith(const Operation& operation) const;
   Scope WithNoColocation() const;
-  // The same outside of all branches and loops, without control inputs: for what is made once for all steps.
+  // The same outside of all branches and loops, without control inputs: for nodes used by all steps.
   Scope OutsideControlFlow() const;
-  // What variables are called and made like from here on (millrace/variables.h); null: nothing was said.
+  // The options of variables (millrace/variables.h); null: the defaults.
   Scope WithVariableScope(std::shared_ptr<const VariableScope> variables) const;
 
   bool ok() const { return status().ok(); }
   const Status& status() const;
-  // Keeps `error` when it is the first one.
+  // Keeps `error` if it is the first one.
   void UpdateStatus(const Status& error) const;
 
   Graph& graph() const;
-  // The names of the scope's nodes begin with it and a '/'; "" for the root.
+  // The name prefix of the scope's nodes, without the '/'; "" for the root.
   const std::string& path() const;
-  // What WithOpName said.
+  // The name given to WithOpName.
   const std::string& op_name() const;
   void ToGraphDef(tensorflow::GraphDef* def) const;
 
-  // What is known about a tensor of the graph. For unset ones: "", invalid, unknown.
+  // Properties of a tensor of the graph. For unset ones: "", invalid, unknown.
   static std::string NameOf(const Output& tensor);  // "node:1", "node" for output 0
   static std::string NameOf(const Operation& operation);
   static DataType TypeOf(const Output& tensor);  // without the reference
   PartialShape ShapeOf(const Output& tensor) const;
-  // Any node by its name, the one that has none here being NotFound.
+  // Any node by its name; NotFound if there is none.
   StatusOr<Operation> FindOperation(std::string_view name) const;
 
-  struct State;   // what the scopes of one graph share
+  struct State;   // shared by all scopes of a graph
   class Context;  // the branch or loop that the scope's nodes belong to
   State& state() const { return *state_; }
   const std::shared_ptr<Context>& context() const { return context_; }  // null: none
@@ -154,10 +154,10 @@ class Scope {
   friend class OpMaker;
   friend class ControlFlowBuilder;
   friend class GradientCallAccess;
-  // Of a graph that the scope does not own and that outlives it, under a name that is taken as it is.
+  // For a graph that the scope does not own and that outlives it; `path` is not made unique.
   static Scope Over(Graph& graph, ShapeRefiner& shapes, std::string path);
   explicit Scope(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  // The device of a node that is about to be made.
+  // The device of a node to be created.
   StatusOr<std::string> DeviceOf(std::string_view op, const AttrMap& attrs) const;
 
   std::shared_ptr<State> state_;
@@ -171,7 +171,7 @@ class Scope {
   std::shared_ptr<const VariableScope> variable_scope_;
 };
 
-// Entry `i`; unset where there is none, as after an error.
+// Entry `i`; unset if there is none, for example after an error.
 inline Output OutputAt(const std::vector<Output>& outputs, size_t i) {
   return i < outputs.size() ? outputs[i] : Output();
 }
@@ -203,13 +203,13 @@ class OpAttrs {
   friend class OpMaker;
   struct Values;
   Values& Own();
-  std::shared_ptr<Values> values_;  // null: none; copied before a change when others have it too
+  std::shared_ptr<Values> values_;  // null: none; copied before a change if it is shared
 };
 
 // A function of the graph, as an attribute of an op that calls it.
 struct FunctionName {
   std::string name;
-  OpAttrs attrs = {};  // of the function, where its definition has some
+  OpAttrs attrs = {};  // of the function, if its definition has some
 };
 
 // Adds any op by name; the generated wrappers are written with it.
@@ -219,7 +219,7 @@ struct FunctionName {
 //   Node* node = maker.Finish();   // null after an error, which is in scope.status()
 class OpMaker {
  public:
-  // Keeps copies of all arguments.
+  // Copies all arguments.
   OpMaker(const Scope& scope, std::string_view op, OpAttrs attrs);
   ~OpMaker();
   OpMaker(const OpMaker&) = delete;
@@ -232,10 +232,10 @@ class OpMaker {
   void SetAttr(const char* name, const T& value) {
     attrs_.Set(name, value);
   }
-  // Attributes that the inputs determine are worked out, shapes are checked.
+  // Infers attributes from the inputs and checks shapes.
   Node* Finish();
 
-  // Afterwards: one output, or those of one output argument. Unset, or empty, after an error.
+  // After Finish: one output, or those of one output argument. Unset, or empty, after an error.
   Output output(int argument) const;
   std::vector<Output> outputs(int argument) const;
 
@@ -251,7 +251,7 @@ class OpMaker {
 
 namespace ops {
 
-// A constant. With a shape: that value everywhere, or as many elements as the shape has.
+// A constant. With a shape: filled with one value, or with one value for each element.
 Output Const(const Scope& scope, const Literal& value);
 Output Const(const Scope& scope, const Literal& value, const TensorShape& shape);
 

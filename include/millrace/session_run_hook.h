@@ -19,21 +19,21 @@ namespace millrace {
 struct SessionRunArgs {
   std::vector<Output> fetches = {};
   ClientSession::Feeds feeds = {};
-  // The higher trace level and the longer timeout of all hooks and the caller count.
+  // Merged: the highest trace level and the longest timeout of the hooks and the caller are used.
   std::optional<RunOptions> options = {};
 };
 
-// A run as hooks see it.
+// Context of a run for hooks.
 class SessionRunContext {
  public:
   SessionRunContext(ClientSession& session, const std::vector<Output>& fetches)
       : session_(session), fetches_(fetches) {}
 
-  // The session without hooks, for runs beside the one in progress.
+  // The session without hooks, for additional runs.
   ClientSession& session() const { return session_; }
-  // What the caller fetches.
+  // The fetches of the caller.
   const std::vector<Output>& original_fetches() const { return fetches_; }
-  // Ends the training after this run.
+  // Requests that the training stops after this run.
   void RequestStop() { stop_requested_ = true; }
   bool stop_requested() const { return stop_requested_; }
 
@@ -45,28 +45,28 @@ class SessionRunContext {
 
 struct SessionRunValues {
   std::span<const Tensor> results;  // of the hook's fetches, in order
-  const RunOptions& options;        // with what all hooks asked for
-  const RunMetadata& metadata;      // empty unless a trace was asked for
+  const RunOptions& options;        // merged with those of all hooks
+  const RunMetadata& metadata;      // empty unless a trace was requested
 };
 
-// Something to do around the runs of a MonitoredSession. Hooks are called in order, all by the thread that
-// runs; an error of a hook is that of the run. Nodes may be added in Begin only.
+// Callbacks around the runs of a MonitoredSession. Hooks are called in order, all by the thread that calls
+// Run; an error of a hook is returned by Run. Nodes may be added in Begin only.
 class SessionRunHook {
  public:
   virtual ~SessionRunHook() = default;
 
-  // Once, before the session is made.
+  // Called once, before the session is created.
   virtual Status Begin(const Scope& /*scope*/) { return Status(); }
-  // After each making of a session: the first, and those after recoveries.
+  // Called after each creation of a session: the first, and those after recoveries.
   virtual Status AfterCreateSession(ClientSession& /*session*/, Coordinator& /*coordinator*/) {
     return Status();
   }
   virtual StatusOr<SessionRunArgs> BeforeRun(SessionRunContext& /*context*/) { return SessionRunArgs(); }
-  // Not when the run failed.
+  // Not called after a failed run.
   virtual Status AfterRun(SessionRunContext& /*context*/, const SessionRunValues& /*values*/) {
     return Status();
   }
-  // At the end, unless that is an error.
+  // Called at the end, except after an error.
   virtual Status End(ClientSession& /*session*/) { return Status(); }
 };
 

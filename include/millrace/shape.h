@@ -13,9 +13,9 @@
 
 namespace millrace {
 
-// The sizes of a tensor's dimensions, all known. The product of the sizes that are not 0 fits in int64_t:
-// code that builds a shape from untrusted sizes uses Make() or TryAddDim(), which refuse negative sizes,
-// overflow and rank > 254.
+// The sizes of a tensor's dimensions, all known. The product of the nonzero sizes fits in int64_t: code that
+// builds a shape from untrusted sizes uses Make() or TryAddDim(), which refuse negative sizes, overflow and
+// rank > 254.
 class TensorShape {
  public:
   static constexpr int kMaxRank = 254;
@@ -136,9 +136,9 @@ class PartialShape {
   bool IsFullyDefined() const;
   bool IsCompatibleWith(const TensorShape& shape) const;
   bool IsCompatibleWith(const PartialShape& shape) const;
-  // The shape that both describe, or InvalidArgument.
+  // The common refinement of both shapes, or InvalidArgument if they are incompatible.
   StatusOr<PartialShape> MergeWith(const PartialShape& other) const;
-  // Nothing unless fully defined.
+  // Empty unless fully defined.
   StatusOr<TensorShape> ToTensorShape() const;
   // "[2,?]"; "<unknown>" for an unknown rank.
   std::string ToString() const;

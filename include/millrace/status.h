@@ -36,7 +36,7 @@ enum class ErrorCode : int {
   kUnauthenticated = 16,
 };
 
-// Returns the spelling users of TensorFlow know, for example "Invalid argument".
+// Returns the name that users of TensorFlow know, for example "Invalid argument".
 std::string_view ErrorCodeName(ErrorCode code);
 
 // The result of an operation that can fail: OK, or a code with a message. One word wide; copying an error
@@ -67,13 +67,13 @@ class [[nodiscard]] Status {
   // "OK" or "<code name>: <message>".
   std::string ToString() const;
 
-  // Keeps the first error: takes `other` only when this is OK.
+  // Keeps the first error: assigns `other` only if this is OK.
   void Update(const Status& other) {
     if (ok() && !other.ok()) *this = other;
   }
   // Returns an error with the same code whose message is followed by `context`; OK stays OK.
   Status WithContext(std::string_view context) const;
-  // Says that an error is dropped on purpose, and why.
+  // Marks an error as dropped intentionally, with the reason.
   void IgnoreError(const char* why) const { (void)why; }
 
   friend bool operator==(const Status& a, const Status& b) {
@@ -88,12 +88,12 @@ class [[nodiscard]] Status {
   };
   static void Unref(Rep* rep);
 
-  Rep* rep_ = nullptr;  // one reference is held
+  Rep* rep_ = nullptr;  // owns one reference
 };
 
 std::ostream& operator<<(std::ostream& os, const Status& status);
 
-// A value or the error that prevented it.
+// A value, or an error.
 template <typename T>
 class [[nodiscard]] StatusOr {
  public:
@@ -133,8 +133,8 @@ class [[nodiscard]] StatusOr {
 
 namespace internal {
 
-// One argument of StrCat: text, a number, or a reference to anything else that an ostream prints. It lives no
-// longer than the call, and StrCat itself is compiled once and not for each list of argument types.
+// One argument of StrCat: text, a number, or a reference to any type that an ostream prints. Valid during the
+// call only; StrCat is compiled once and not for each list of argument types.
 class TextPiece {
  public:
   template <typename T>
@@ -177,7 +177,7 @@ Status MakeError(ErrorCode code, std::initializer_list<TextPiece> pieces);
 
 }  // namespace internal
 
-// Concatenates anything that an ostream prints. For messages and names, not for hot paths.
+// Concatenates any types that an ostream prints. For messages and names, not for hot paths.
 template <typename... Args>
 std::string StrCat(const Args&... args) {
   return internal::TextPiece::Concatenate({internal::TextPiece(args)...});

@@ -31,10 +31,10 @@ template <typename T, int N>
 class TensorView;
 
 namespace internal {
-// Where the data of tensors without elements points, so that it is never null.
+// The data pointer of tensors without elements, so that it is never null.
 extern char kNoElements[64];
 
-// These end the program with a message that names the function, what the tensor is and what was asked for.
+// These end the program with a message with the function, the tensor's properties and the request.
 [[noreturn]] void WrongElementType(const Tensor& tensor, DataType wanted);
 [[noreturn]] void WrongRank(const Tensor& tensor, int wanted);
 [[noreturn]] void NotOneElement(const Tensor& tensor);
@@ -42,7 +42,7 @@ extern char kNoElements[64];
 [[noreturn]] void WrongNumberOfValues(int64_t num_values, const TensorShape& shape);
 [[noreturn]] void IndexOutOfRange(int dimension, int64_t index, int64_t size);
 
-// What a C++ value is kept as in a tensor: texts of all kinds as std::string.
+// The element type of a C++ value in a tensor: std::string for all kinds of text.
 template <typename T>
 struct Element {
   using Type = T;
@@ -64,7 +64,7 @@ class Tensor {
  public:
   // A float tensor of shape [0].
   Tensor() : shape_(TensorShape::EmptyVector()), data_(internal::kNoElements) {}
-  // Allocates from the CPU allocator. When memory is short the tensor is left uninitialised: see
+  // Allocates from the CPU allocator. If memory is exhausted the tensor is left uninitialised: see
   // IsInitialized.
   Tensor(DataType dtype, const TensorShape& shape);
   ~Tensor() {
@@ -90,8 +90,8 @@ class Tensor {
     return *this;
   }
 
-  // ResourceExhausted when the memory can't be had, InvalidArgument when the byte size overflows.
-  // Elements of plain types are not initialised; strings, handles and variants are constructed.
+  // ResourceExhausted if the allocation fails, InvalidArgument if the byte size overflows. Elements of plain
+  // types are not initialised; strings, handles and variants are constructed.
   static StatusOr<Tensor> Allocate(DataType dtype, const TensorShape& shape, Allocator& allocator);
   static StatusOr<Tensor> Allocate(DataType dtype, const TensorShape& shape);  // from CpuAllocator()
   // A view of `buffer` at `data`. REQUIRES: data[0, shape) lies in the buffer.
@@ -106,7 +106,7 @@ class Tensor {
   static Tensor Scalar(std::string_view value) { return Scalar<std::string>(std::string(value)); }
   static Tensor Scalar(const char* value) { return Scalar(std::string_view(value)); }
   // A tensor with these elements in row-major order. Texts may be std::string, std::string_view or const
-  // char*. The program ends with a message when there are more or fewer values than the shape has elements.
+  // char*. The program ends with a message if the number of values differs from the shape's.
   template <typename T>
   static Tensor From(std::span<const T> values, const TensorShape& shape) {
     return Copy<T>(values, shape);
@@ -132,11 +132,11 @@ class Tensor {
   static Tensor Vector(std::initializer_list<T> values) {
     return Copy<T>(values, TensorShape({static_cast<int64_t>(values.size())}));
   }
-  // Nested lists: Tensor::Of({{1.f, 2.f}, {3.f, 4.f}}) is a float tensor of shape [2,2]. InvalidArgument when
+  // Nested lists: Tensor::Of({{1.f, 2.f}, {3.f, 4.f}}) is a float tensor of shape [2,2]. InvalidArgument if
   // rows differ in type or shape.
   static StatusOr<Tensor> Of(const Literal& value);
 
-  // Lets the buffer go. Type and shape stay as they were; the elements are gone.
+  // Releases the buffer. Type and shape are kept; the tensor is uninitialised.
   void Clear() {
     if (buffer_ == nullptr) return;
     std::exchange(buffer_, nullptr)->Unref();
@@ -152,13 +152,13 @@ class Tensor {
   size_t num_bytes() const;
   // False for a tensor that has elements but no buffer: a variable before its first assignment.
   bool IsInitialized() const { return buffer_ != nullptr || num_elements() == 0; }
-  // True when there is no other reference to the buffer, which may then be overwritten.
+  // True if there is no other reference to the buffer, which may then be overwritten.
   bool OwnsBufferAlone() const { return buffer_ != nullptr && buffer_->RefCountIsOne(); }
   bool SharesBufferWith(const Tensor& o) const { return buffer_ != nullptr && buffer_ == o.buffer_; }
-  Buffer* buffer() const;  // null when there are no elements
+  Buffer* buffer() const;  // null if there are no elements
 
-  // The elements in row-major order; null when the tensor is not initialised. As all typed accessors it ends
-  // the program with a message when the elements are not of type T.
+  // The elements in row-major order; null if the tensor is not initialised. Like all typed accessors it ends
+  // the program with a message if the elements are not of type T.
   template <typename T>
   T* data() {
     if (dtype_ != kDataTypeOf<T>) [[unlikely]]
@@ -177,7 +177,7 @@ class Tensor {
   std::span<const T> flat() const {
     return {data<T>(), static_cast<size_t>(num_elements())};
   }
-  // The only element, whatever the rank. The program ends with a message when there is not exactly one.
+  // The only element, for any rank. The program ends with a message unless there is exactly one.
   template <typename T>
   T& scalar() {
     T* const element = data<T>();
@@ -189,7 +189,7 @@ class Tensor {
   const T& scalar() const {
     return const_cast<Tensor*>(this)->scalar<T>();
   }
-  // Views by index: t.matrix<float>()(row, column). The program ends with a message when the rank is not N.
+  // Views by index: t.matrix<float>()(row, column). The program ends with a message if the rank is not N.
   template <typename T, int N>
   TensorView<T, N> tensor() {
     CheckView(N);
@@ -216,7 +216,7 @@ class Tensor {
   TensorView<const T, 2> matrix() const {
     return tensor<T, 2>();
   }
-  // Element `i`, in row-major order, of a string tensor. Valid as long as the element is not changed.
+  // Element `i`, in row-major order, of a string tensor. Valid until the element is changed.
   std::string_view text(int64_t i = 0) const {
     if (i < 0 || i >= num_elements() || data_ == nullptr) [[unlikely]]
       internal::IndexOutOfRange(0, i, data_ == nullptr ? 0 : num_elements());
@@ -227,11 +227,11 @@ class Tensor {
 
   // Rows [begin, end) of dimension 0, sharing the buffer. REQUIRES: rank >= 1, 0 <= begin <= end <= dim(0).
   Tensor Slice(int64_t begin, int64_t end) const;
-  // The same elements under another shape, sharing the buffer; InvalidArgument when the counts differ.
+  // The same elements with another shape, sharing the buffer; InvalidArgument if the counts differ.
   StatusOr<Tensor> Reshape(const TensorShape& shape) const;
-  // Reinterprets without a check. REQUIRES: shape.num_elements() == num_elements().
+  // Changes the shape without a check. REQUIRES: shape.num_elements() == num_elements().
   Tensor WithShape(const TensorShape& shape) const;
-  // A copy that shares nothing.
+  // A copy with its own buffer.
   Tensor DeepCopy() const;
 
   // "Tensor<type: float shape: [2] values: 1 2>", at most `max_entries` values.
@@ -261,7 +261,7 @@ class Tensor {
   TensorShape shape_;
   DataType dtype_ = DataType::kFloat;
   void* data_ = nullptr;
-  RefCounted* buffer_ = nullptr;  // a Buffer; one reference is held
+  RefCounted* buffer_ = nullptr;  // a Buffer; owns one reference
 };
 
 // The elements of a tensor of rank N by index. Borrows the tensor's buffer, which must outlive it.
@@ -278,7 +278,7 @@ class TensorView {
     for (const int64_t d : dims_) size *= d;
     return size;
   }
-  // The program ends with a message when an index is out of range.
+  // The program ends with a message if an index is out of range.
   template <typename... Index>
   T& operator()(Index... indices) const {
     static_assert(sizeof...(Index) == N, "one index for each dimension");
@@ -300,9 +300,9 @@ class TensorView {
   int64_t dims_[N];
 };
 
-// A value known when the graph is built: a number, a text, a tensor, or a nested list of them that is a
-// tensor of one more dimension: {{1.f, 2.f}, {3.f, 4.f}}. Types are those of C++: 1 is int32, 1.0 double, 1.f
-// float.
+// A value known at graph construction: a number, a text, a tensor, or a nested list of them, which is a
+// tensor with one more dimension: {{1.f, 2.f}, {3.f, 4.f}}. Types are those of C++: 1 is int32, 1.0 double,
+// 1.f float.
 class Literal {
  public:
   template <typename T>
@@ -318,7 +318,7 @@ class Literal {
   Literal(std::initializer_list<Literal> rows);         // NOLINT(google-explicit-constructor)
 
   const Tensor& tensor() const { return tensor_; }
-  // InvalidArgument when the rows of a list differ in type or shape.
+  // InvalidArgument if the rows of a list differ in type or shape.
   const Status& status() const { return status_; }
 
  private:

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The whole training library; programs that use a part of it include that. docs/training.md has the models,
-// docs/training-sessions.md what runs them.
+// The whole training library; programs may also include its parts. docs/training.md describes the models,
+// docs/training-sessions.md the sessions that run them.
 #include "millrace/clipping.h"           // IWYU pragma: export
 #include "millrace/data.h"               // IWYU pragma: export
 #include "millrace/hooks.h"              // IWYU pragma: export

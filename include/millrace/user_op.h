@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Ops and kernels of one's own, in a library that TF_LoadLibrary, tf.load_op_library, millrace::LoadLibrary
-// or `millrace --op_library` loads: everything at once that tensorflow/core/framework/op.h, op_kernel.h,
-// shape_inference.h, common_shape_fns.h, resource_mgr.h and resource_op_kernel.h declare, and gradients. It
-// lies over the C API, so that such a library depends on nothing else and goes on working with later
-// versions. C++11.
+// User-defined ops and kernels, in a library that TF_LoadLibrary, tf.load_op_library, millrace::LoadLibrary
+// or `millrace --op_library` loads: all declarations of tensorflow/core/framework/op.h, op_kernel.h,
+// shape_inference.h, common_shape_fns.h, resource_mgr.h and resource_op_kernel.h, and gradients. It is
+// built on the C API, so that such a library has no other dependencies and works with later versions.
+// C++11.
 //
 //   using namespace millrace::user;
 //   REGISTER_OP("ZeroOut").Input("x: int32").Output("y: int32").SetShapeFn(shape_inference::UnchangedShape);
@@ -31,9 +31,9 @@
 
 namespace tensorflow {
 
-// What a gradient function sees of one node, and where it puts its results: it adds the nodes that compute
-// the gradients of the node's inputs. The first error sticks; after it nothing is added, and tensors are
-// {nullptr, -1}. Lives during the call; one thread.
+// The arguments and results of a gradient function for one node: it adds the nodes that compute the gradients
+// of the node's inputs. The first error is kept; after it no nodes are added, and tensors are {nullptr, -1}.
+// Valid during the call; not thread-safe.
 class OpGradient {
  public:
   explicit OpGradient(Millrace_GradientCall* call) : call_(call) {}
@@ -47,7 +47,7 @@ class OpGradient {
     return TF_OperationInput(TF_Input{call_->oper, i});
   }
   TF_Output output(int i) { return InRange("output", i, num_outputs()) ? TF_Output{call_->oper, i} : None(); }
-  // What arrives at output i, as a tensor: zeros when nothing does, {nullptr, -1} for outputs of integers.
+  // The gradient of output i, as a tensor: zeros if there is none, {nullptr, -1} for integer outputs.
   TF_Output grad(int i) {
     if (!InRange("output", i, num_outputs())) return None();
     const Millrace_Gradient& arrived = call_->output_gradients[i];
@@ -60,7 +60,7 @@ class OpGradient {
   // False when the gradient of input i is not needed.
   bool wants(int i) const { return i >= 0 && i < num_inputs() && call_->wanted[i] != 0; }
 
-  // An attribute of the node, of the types that OpKernelConstruction::GetAttr has.
+  // An attribute of the node, of the types of OpKernelConstruction::GetAttr.
   template <typename T>
   Status GetAttr(const string& name, T* value) const {
     TF_Operation* const node = call_->oper;
@@ -71,8 +71,8 @@ class OpGradient {
         name, value);
   }
 
-  // Adds a node with one tensor for each input of its op; its first output. `set_attrs` may call TF_SetAttr…
-  // for what the inputs do not determine.
+  // Adds a node with one tensor for each input of its op; returns its first output. `set_attrs` may call
+  // TF_SetAttr… for attributes that the inputs do not determine.
   TF_Output Add(const string& op, const std::vector<TF_Output>& inputs,
                 const std::function<void(TF_OperationDescription*)>& set_attrs = nullptr) {
     for (const TF_Output& input : inputs) {
@@ -110,7 +110,7 @@ class OpGradient {
     return Add("Cast", {constant}, [type](TF_OperationDescription* d) { TF_SetAttrType(d, "DstT", type); });
   }
 
-  // Inputs without a gradient are those that the outputs do not depend on.
+  // Inputs without a gradient are treated as independent of the outputs.
   void SetInputGrad(int i, TF_Output gradient) {
     if (!InRange("input", i, num_inputs()) || !status_.ok()) return;
     call_->input_gradients[i].kind = MILLRACE_GRADIENT_DENSE;
@@ -119,7 +119,7 @@ class OpGradient {
 
   const Status& status() const { return status_; }
   void SetStatus(const Status& status) { status_.Update(status); }
-  // For what this does not do: slices as results, nodes with lists of inputs, second outputs.
+  // For cases not covered here: slices as results, nodes with lists of inputs, second outputs.
   Millrace_GradientCall* c_call() const { return call_; }
 
  private:
@@ -138,11 +138,11 @@ class OpGradient {
 
 namespace millrace {
 
-namespace user = ::tensorflow;  // NOLINT(misc-unused-alias-decls): for those who include this
+namespace user = ::tensorflow;  // for including files
 
 namespace internal {
 
-// `function` for ops of this type in all graphs, of all clients. A line on standard error when it is refused.
+// Registers `function` for ops of this type in all graphs. Prints a line to standard error on failure.
 inline bool RegisterGradientInC(const char* op, Millrace_GradientFunction function, void* data) {
   const ::tensorflow::internal::CStatus status;
   Millrace_RegisterGradient(nullptr, op, function, data, nullptr, status.get());
@@ -150,11 +150,11 @@ inline bool RegisterGradientInC(const char* op, Millrace_GradientFunction functi
     std::fprintf(stderr, "gradient of %s: %s\n", op, status.status().error_message().c_str());
   return status.status().ok();
 }
-// As millrace/c/gradients.h describes it.
+// As in millrace/c/gradients.h.
 inline bool RegisterGradient(const char* op, Millrace_GradientFunction function) {
   return RegisterGradientInC(op, function, nullptr);
 }
-// No gradient flows.
+// The op is not differentiable.
 inline bool RegisterGradient(const char* op, std::nullptr_t) {
   return RegisterGradientInC(op, nullptr, nullptr);
 }
@@ -172,8 +172,8 @@ inline bool RegisterGradient(const char* op, OpGradientFunction function) {
 }  // namespace internal
 }  // namespace millrace
 
-// The gradient of an op: a Status F(OpGradient*), a function of millrace/c/gradients.h, or nullptr where no
-// gradient flows.
+// The gradient of an op: a Status F(OpGradient*), a function of millrace/c/gradients.h, or nullptr if it is
+// not differentiable.
 #define REGISTER_GRADIENT(op, function)                                                \
   static const bool MR_TF_OP_JOIN(mr_gradient_, __COUNTER__) __attribute__((unused)) = \
       ::millrace::internal::RegisterGradient(op, function)

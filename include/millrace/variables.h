@@ -18,32 +18,32 @@
 #include "millrace/shape.h"
 #include "millrace/status.h"
 
-// Variables: how they are made, shared by name, grouped and initialised; docs/training.md has examples.
+// Variables: creation, sharing by name, grouping and initialisation; docs/training.md has examples.
 namespace millrace {
 
-// What part of a tensor a variable is: that of shape `var_shape` from `var_offset` on.
+// The part of a tensor that a variable is: of shape `var_shape`, at offset `var_offset`.
 struct SaveSliceInfo {
   std::string full_name;
   std::vector<int64_t> full_shape;
   std::vector<int64_t> var_offset;
   std::vector<int64_t> var_shape;
-  // "10 2 4,3:0,2": the form that checkpoints have. "" for sizes that do not fit together.
+  // "10 2 4,3:0,2": the form in checkpoints. "" for inconsistent sizes.
   std::string Spec() const;
 };
 
-// A variable of a graph, as TensorFlow's Python client lays one out: a VariableV2 "W", an Assign "W/Assign"
-// that gives it its first value, an Identity "W/read" through which it is read, all on one device. A resource
-// variable is a VarHandleOp "W", an AssignVariableOp and a ReadVariableOp "W/Read/ReadVariableOp". The graph
-// keeps the values apart: they live in the session from the run of the initializer on. A value; unset after
-// an error.
+// A variable of a graph, with the nodes of TensorFlow's Python client: a VariableV2 "W", an Assign
+// "W/Assign" that initialises it, an Identity "W/read" that reads it, all on one device. A resource
+// variable is a VarHandleOp "W", an AssignVariableOp and a ReadVariableOp "W/Read/ReadVariableOp". Values
+// are not in the graph: they are kept in the session from the run of the initializer on. A value; unset
+// after an error.
 class GraphVariable {
  public:
   struct Options {
-    bool trainable = true;              // an optimizer that is told no variables changes it
-    std::optional<bool> resource = {};  // behind a handle, with a value that a step reads as a whole; unset:
-                                        // as the scope of variables says
+    bool trainable = true;              // optimizers without a list of variables change it
+    std::optional<bool> resource = {};  // has a handle, and a step reads its value as a whole; unset:
+                                        // as the variable scope
     std::vector<std::string> collections = {graph_keys::kVariables};
-    std::optional<SaveSliceInfo> slice = {};  // how it is saved, when it is a part
+    std::optional<SaveSliceInfo> slice = {};  // how it is saved, if it is a part
   };
 
   GraphVariable() = default;
@@ -55,21 +55,21 @@ class GraphVariable {
   GraphVariable(const Scope& scope, const InitialValue& initial_value, const Initializer& initializer,
                 const Options& options);
 
-  // The reference; the handle of a resource variable.
+  // The reference, or the handle of a resource variable.
   const Output& ref() const { return ref_; }
   bool is_resource() const { return Scope::TypeOf(ref_) == DataType::kResource; }
   DataType dtype() const { return Scope::TypeOf(value_); }
   const Output& value() const { return value_; }
   const Operation& initializer() const { return initializer_; }
-  // Null for what is no part of another.
+  // Null unless it is a part of another.
   const SaveSliceInfo* slice() const { return slice_.get(); }
   std::string name() const { return Scope::NameOf(ref_); }
   operator Output() const { return value_; }  // NOLINT(google-explicit-constructor)
 
-  // The value after the initializer has run in the same step: what to make the first value of another
-  // variable from.
+  // The value after the initializer has run in the same step: to be used in the initial value of another
+  // variable.
   Output InitializedValue(const Scope& scope) const;
-  // Nodes that change it. They give the new value: the reference, or a read after the change.
+  // Nodes that change it. They return the new value: the reference, or a read after the change.
   Output Assign(const Scope& scope, const Input& value) const;
   Output AssignAdd(const Scope& scope, const Input& delta) const;
   Output AssignSub(const Scope& scope, const Input& delta) const;
@@ -85,29 +85,29 @@ class GraphVariable {
   std::shared_ptr<const SaveSliceInfo> slice_;
 };
 
-// The variables of the scope's graph that are in a collection, in the order of their making.
+// The variables of the scope's graph that are in a collection, in creation order.
 std::vector<GraphVariable> CollectVariables(const Scope& scope, std::string_view collection);
-// Those shared by all processes of a job, slots of optimizers included.
+// Variables shared by all processes of a job, including slots of optimizers.
 std::vector<GraphVariable> GlobalVariables(const Scope& scope);
-// Those of one process, which are not saved: counts of epochs, sums of metrics.
+// Variables of one process, which are not saved: epoch counters, accumulators of metrics.
 std::vector<GraphVariable> LocalVariables(const Scope& scope);
 std::vector<GraphVariable> TrainableVariables(const Scope& scope);
-// Puts a variable into one more collection; no effect when it is there.
+// Adds a variable to another collection; no effect if it is there.
 void AddToCollection(const Scope& scope, const std::string& name, const GraphVariable& variable);
 
-// Add "init", which gives variables their first values.
+// Adds "init", which initialises variables.
 Operation VariablesInitializer(const Scope& scope, const std::vector<GraphVariable>& variables);
 Operation GlobalVariablesInitializer(const Scope& scope);
 Operation LocalVariablesInitializer(const Scope& scope);
-// The names of those that have no value yet, a string vector. Without `variables`: global and local ones.
+// The names of uninitialised variables, a string vector. Without `variables`: global and local ones.
 Output ReportUninitializedVariables(const Scope& scope, const std::vector<GraphVariable>& variables = {});
 
-// The loss that a variable adds, a scalar; null where none is given.
+// The regularization loss of a variable, a scalar; null if there is none.
 using Regularizer = std::function<Output(const Scope&, const Output& value)>;
 Regularizer L1Regularizer(double scale);  // scale * sum |w|
 Regularizer L2Regularizer(double scale);  // scale * sum w^2 / 2
 
-// Into how many parts each axis of a variable is cut: ones, and at most one larger number.
+// The number of parts along each axis of a variable: ones, and at most one larger number.
 using Partitioner = std::function<StatusOr<std::vector<int64_t>>(const TensorShape&, DataType)>;
 Partitioner FixedSizePartitioner(int64_t num_shards, int axis = 0);
 struct AxisSizePartitionerOptions {
@@ -125,14 +125,14 @@ struct MinMaxPartitionerOptions {
 };
 Partitioner MinMaxPartitioner(const MinMaxPartitionerOptions& options);
 
-// What GetVariable does with a name that a variable has, or has not.
+// How GetVariable treats names that exist or do not exist.
 enum class Reuse {
-  kInherit,  // as the scope around does; at the outermost the name must be new
-  kReuse,    // it must be there
+  kInherit,  // as the enclosing scope; at the outermost the name must be new
+  kReuse,    // the variable must exist
   kAuto,     // either
 };
 
-// What holds for the variables made in a scope; what is unset is as in the scope around it.
+// Options of the variables created in a scope; unset ones are inherited from the enclosing scope.
 struct VariableScopeOptions {
   Reuse reuse = Reuse::kInherit;
   Initializer initializer = {};
@@ -142,46 +142,46 @@ struct VariableScopeOptions {
   std::optional<bool> resource = {};
 };
 
-// A scope as GetVariable sees it; scopes carry it. A value.
+// The variable scope in a Scope, used by GetVariable. A value.
 struct VariableScope {
   std::string name;  // "" for the outermost
   VariableScopeOptions options;
 };
 
-// TensorFlow's variable_scope: variables are called `name`/…, nodes too, the latter made unique ("name_1/…")
-// when the scope is entered again.
+// TensorFlow's variable_scope: variables are called `name`/…, nodes too, but the prefix of nodes is made
+// unique ("name_1/…") if the scope is entered again.
 Scope EnterVariableScope(const Scope& scope, std::string_view name, const VariableScopeOptions& options = {});
-// The same under the first name that is free among the scopes of variables: "dense", "dense_1".
+// The same with the first unused name among the variable scopes: "dense", "dense_1".
 Scope EnterUniqueVariableScope(const Scope& scope, std::string_view default_name,
                                const VariableScopeOptions& options = {});
 // The same scope with other options, as after TensorFlow's reuse_variables().
 Scope WithVariableOptions(const Scope& scope, const VariableScopeOptions& options);
-// What `scope` carries; the outermost when nothing was entered.
+// The variable scope of `scope`; the outermost one by default.
 VariableScope VariableScopeOf(const Scope& scope);
 
 struct GetVariableOptions {
   std::optional<DataType> dtype = {};       // unset: the scope's, or float
   Initializer initializer = {};             // unset: the scope's, or Glorot's uniform for floats, else zeros
-  std::optional<Input> initial_value = {};  // instead of an initializer; the shape is then its own
-  Regularizer regularizer = {};             // its loss joins graph_keys::kRegularizationLosses
+  std::optional<Input> initial_value = {};  // replaces the initializer; determines the shape
+  Regularizer regularizer = {};             // its loss is added to graph_keys::kRegularizationLosses
   bool trainable = true;
   std::vector<std::string> collections = {graph_keys::kVariables};
   Partitioner partitioner = {};
   std::optional<bool> resource = {};
 };
 
-// The variable of that name in the scope of variables: one that was made before, or a new one, as Reuse says.
-// A scalar has the shape TensorShape(); PartialShape() is any shape, for one that is there.
-// The texts of errors are TensorFlow's: "Variable w already exists, disallowed. …", "Variable w does not
-// exist, …", "Trying to share variable w, but specified shape …".
+// The variable of that name in the variable scope: an existing one, or a new one, according to Reuse. A
+// scalar has the shape TensorShape(); PartialShape() is any shape, for an existing variable. Error messages
+// are TensorFlow's: "Variable w already exists, disallowed. …", "Variable w does not exist, …", "Trying to
+// share variable w, but specified shape …".
 GraphVariable GetVariable(const Scope& scope, std::string_view name, const PartialShape& shape,
                           const GetVariableOptions& options = {});
-// The same, in the collection of local variables and not trained.
+// The same, in the collection of local variables and not trainable.
 GraphVariable GetLocalVariable(const Scope& scope, std::string_view name, const PartialShape& shape,
                                GetVariableOptions options = {});
 
-// A variable that may be cut into parts "w/part_0", "w/part_1", … along one axis. Checkpoints hold it as one
-// tensor, so that it may be restored in other parts, or in one. A value; without parts after an error.
+// A variable that may be divided into parts "w/part_0", "w/part_1", … along one axis. Checkpoints contain it
+// as one tensor, so that it may be restored with another partitioning. A value; without parts after an error.
 class PartitionedVariable {
  public:
   PartitionedVariable() = default;
@@ -193,7 +193,7 @@ class PartitionedVariable {
   const std::vector<GraphVariable>& parts() const { return parts_; }
   int axis() const { return axis_; }
   DataType dtype() const { return Scope::TypeOf(value_); }
-  const Output& value() const { return value_; }  // the parts one after the other
+  const Output& value() const { return value_; }  // the concatenated parts
   operator Output() const { return value_; }      // NOLINT(google-explicit-constructor)
 
  private:
@@ -202,12 +202,12 @@ class PartitionedVariable {
   int axis_ = 0;
 };
 
-// As GetVariable; cut as the partitioner of the options or the scope says, in one part when there is none.
+// As GetVariable; divided by the partitioner of the options or the scope, one part if there is none.
 PartitionedVariable GetPartitionedVariable(const Scope& scope, std::string_view name,
                                            const PartialShape& shape, const GetVariableOptions& options = {});
 
-// The count of steps: "global_step", an int64 scalar that is global and not trained. Create… is an error when
-// there is one; Get… gives an unset variable when there is none.
+// The global step: "global_step", an int64 scalar that is global and not trainable. Create… is an error if it
+// exists; Get… returns an unset variable if it does not exist.
 GraphVariable CreateGlobalStep(const Scope& scope);
 GraphVariable GetGlobalStep(const Scope& scope);
 GraphVariable GetOrCreateGlobalStep(const Scope& scope);

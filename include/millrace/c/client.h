@@ -39,8 +39,8 @@ TF_CAPI_EXPORT extern int Millrace_GraphNumIds(TF_Graph* graph);
 /* The operation with an id; null if there is none. */
 TF_CAPI_EXPORT extern TF_Operation* Millrace_OperationOfId(TF_Graph* graph, int id);
 
-/* What lies behind a tensor of resource handles, as far as it is known. False: nothing is. num_dims -1: the
-   rank is unknown; `dims` has room for max_dims sizes, and -1 stands for an unknown one. */
+/* Dtype and shape of the variable behind a tensor of resource handles. False if unknown. num_dims -1: the
+   rank is unknown; `dims` has room for max_dims sizes, and -1 means an unknown size. */
 TF_CAPI_EXPORT extern unsigned char Millrace_GetHandleShapeAndType(TF_Graph* graph, TF_Output output,
                                                                    TF_DataType* dtype, int64_t* dims,
                                                                    int max_dims, int* num_dims);
@@ -63,9 +63,9 @@ TF_CAPI_EXPORT extern int Millrace_SessionNumIds(const TF_Session* session);
 /* Cancels the steps in progress, which end with Cancelled; later ones run. Does not wait. */
 TF_CAPI_EXPORT extern void Millrace_CancelSteps(TF_Session* session);
 
-/* What the ops PyFunc, PyFuncStateless and EagerPyFunc do: called from any thread, several at the same time.
-   The inputs belong to the caller; each output is a new tensor that the callee gives away, of the type that
-   the node says, or null, in which case the status tells why. Set once in a process. */
+/* The implementation of the ops PyFunc, PyFuncStateless and EagerPyFunc: called from any thread,
+   concurrently. The inputs belong to the caller; each output is a new tensor, owned by the caller, of the
+   type given by the node, or null with the error in the status. Set once in a process. */
 typedef void (*Millrace_PyFuncCallback)(const char* token, size_t token_len, TF_Tensor* const* inputs,
                                         int num_inputs, TF_Tensor** outputs, int num_outputs,
                                         TF_Status* status);
