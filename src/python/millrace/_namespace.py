@@ -205,7 +205,7 @@ def _keyword_only(function: Any) -> Any:
 
 
 def resolve(module: str, name: str) -> Any:
-    """The object of a public name; AttributeError when there is none."""
+    """The object of a public name; AttributeError if there is none."""
     table = _names_of(module)
     if module in _RAW_OPS:
         found = _raw_op(name)

@@ -30,7 +30,7 @@ class AttentionMechanism:
 
     @property
     def alignments_size(self) -> Any:
-        """How many entries of the memory there are."""
+        """The number of entries of the memory."""
         raise NotImplementedError
 
     @property

@@ -57,8 +57,8 @@ class AttentionWrapper(rnn_cell_impl.RNNCell):
       output_attention: whether outputs are the attention; else those of the cell.
       initial_cell_state: of the cell in `zero_state`.
       name: of the layer.
-      attention_layer: layers in place of `attention_layer_size`.
-      attention_fn: computes (attention, alignments, next state) in place of the usual function.
+      attention_layer: layers instead of `attention_layer_size`.
+      attention_fn: computes (attention, alignments, next state) instead of the usual function.
 
     Raises:
       TypeError, ValueError: as the arguments do not fit.

@@ -30,7 +30,7 @@ class BeamSearchDecoderState(
 class BeamSearchDecoderOutput(
     collections.namedtuple("BeamSearchDecoderOutput", ("scores", "predicted_ids", "parent_ids"))
 ):
-    """One step of each beam: its score, its id, and the beam of the step before that it goes on."""
+    """One step of each beam: its score, its id, and the beam of the step before that it continues."""
 
 
 class FinalBeamSearchDecoderOutput(
@@ -282,7 +282,7 @@ class BeamSearchDecoder(seq2seq_decoder.Decoder):
         return BeamSearchDecoderOutput(next_scores, word_ids, beam_ids), next_state
 
     def _mask_probs(self, probs: Any, finished: Any, vocab_size: Any) -> Any:
-        """Beams that have ended go on with the end alone."""
+        """Finished beams are only continued with the end token."""
         row = array_ops.one_hot(
             self._end_token, vocab_size, dtype=probs.dtype,
             on_value=ops.convert_to_tensor(0.0, dtype=probs.dtype),

@@ -17,7 +17,7 @@ def gather_tree(
 
     Args:
       step_ids: int32 [time, batch, beam], the ids of steps.
-      parent_ids: int32 [time, batch, beam], the beam of the step before that each goes on.
+      parent_ids: int32 [time, batch, beam], the beam of the step before that each continues.
       max_sequence_lengths: int32 [batch].
       end_token: int32 [], what stands after the first end and behind the length.
       name: of the scope.
@@ -102,6 +102,6 @@ def _tile_one(t: Any, multiplier: int) -> Any:
 
 
 def tile_batch(t: Any, multiplier: int, name: Any = None) -> Any:
-    """Each entry of a batch `multiplier` times, one after the other: a structure of tensors [batch, ...]."""
+    """Each entry of a batch `multiplier` times, one after another: a structure of tensors [batch, ...]."""
     with ops.name_scope(name, "tile_batch", nest.flatten(t) + [multiplier]):
         return nest.map_structure(lambda t_: _tile_one(t_, multiplier), t)

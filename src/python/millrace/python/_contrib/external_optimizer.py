@@ -14,7 +14,7 @@ from millrace.python.platform import tf_logging as logging
 
 
 def _flat_gradient(value: Any, var_list: Any) -> Any:
-    """The gradients for all variables in one vector; zeros where there is none."""
+    """The gradients for all variables in one vector; zeros if there is none."""
     parts = []
     for grad, var in zip(gradients.gradients(value, var_list), var_list):
         grad = array_ops.zeros_like(var) if grad is None else ops.convert_to_tensor(grad)
@@ -82,7 +82,7 @@ class ExternalOptimizerInterface:
 
         Args:
           session: the session; None: the default one.
-          feed_dict: as of Session.run.
+          feed_dict: as in Session.run.
           fetches, loss_callback: a function that is called with the values of `fetches` whenever the loss is computed.
           step_callback: a function that is called with the packed variables in each step.
           **run_kwargs: for Session.run.

@@ -264,7 +264,7 @@ def get_variables_by_suffix(suffix: str, scope: Any = None) -> list[Any]:
 
 
 def get_unique_variable(var_op_name: str) -> Any:
-    """The variable of the operation with this name; ValueError where there is none."""
+    """The variable of the operation with this name; ValueError if there is none."""
     found = [v for v in get_variables() + get_local_variables() if v.op.name == var_op_name]
     if not found:
         raise ValueError("Couldn't find variable %s" % var_op_name)
@@ -342,7 +342,7 @@ def with_same_shape(expected_tensor: Any, tensor: Any) -> Any:
 
 
 def get_signature_def_by_key(meta_graph_def: Any, signature_def_key: str) -> Any:
-    """The SignatureDef of a MetaGraphDef by its key; ValueError where there is none."""
+    """The SignatureDef of a MetaGraphDef by its key; ValueError if there is none."""
     if signature_def_key not in meta_graph_def.signature_def:
         raise ValueError('No SignatureDef with key "%s" found in MetaGraphDef.' % signature_def_key)
     return meta_graph_def.signature_def[signature_def_key]

@@ -69,7 +69,7 @@ def _can_be_regex(value: Any) -> bool:
 
 
 def filter_ts(ops_: Any, positive_filter: Any) -> list[Any]:
-    """The outputs of operations for which a function says yes; True: all."""
+    """The outputs of operations for which a function returns True; True: all."""
     found: list[Any] = []
     for op in make_list_of_op(ops_):
         concatenate_unique(found, [t for t in op.outputs if positive_filter is True or positive_filter(t)])
@@ -83,7 +83,7 @@ def filter_ts_from_regex(ops_: Any, regex: Any) -> list[Any]:
 
 
 def filter_ops(ops_: Any, positive_filter: Any) -> list[Any]:
-    """The operations for which a function says yes; True: all."""
+    """The operations for which a function returns True; True: all."""
     return [op for op in make_list_of_op(ops_) if positive_filter is True or positive_filter(op)]
 
 

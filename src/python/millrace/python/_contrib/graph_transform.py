@@ -150,7 +150,7 @@ class Transformer:
 
 
 def _copy_ops(view: SubGraphView, info: TransformerInfo) -> None:
-    """Imports the view's nodes under new names, with the tensors from outside in place of theirs."""
+    """Imports the view's nodes under new names, with the tensors from outside instead of theirs."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for op in view.ops:
@@ -228,11 +228,11 @@ def copy_with_input_replacements(
     src_scope: str = "",
     reuse_dst_scope: bool = False,
 ) -> tuple[SubGraphView, TransformerInfo]:
-    """Copies a view with other tensors in place of some of its inputs.
+    """Copies a view with other tensors instead of some of its inputs.
 
     Args:
       sgv: the view.
-      replacement_ts: a dict of tensors by those that they stand for.
+      replacement_ts: a dict of tensors by those that they represent.
       dst_graph: see Transformer, as for the other arguments.
       dst_scope: the scope of the copy.
       src_scope: a scope that the copies' names are without.
@@ -272,7 +272,7 @@ def graph_replace(
 
     Args:
       target_ts: a tensor or a structure of tensors.
-      replacement_ts: a dict of tensors by those that they stand for.
+      replacement_ts: a dict of tensors by those that they represent.
       dst_scope: the scope of what is copied.
       src_scope: a scope that the copies' names are without.
       reuse_dst_scope: whether the scope may be there already.

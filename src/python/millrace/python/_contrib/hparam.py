@@ -147,7 +147,7 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Sets one; ValueError for a list in place of a value and the other way round, or another type."""
+        """Sets one; ValueError for a list instead of a value and the other way round, or another type."""
         param_type, is_list = self._hparam_types[name]
         if isinstance(value, list):
             if not is_list:

@@ -121,7 +121,7 @@ def first_dimension(shape: Any, min_rank: int = 1) -> Any:
 
 
 def two_element_tuple(int_or_tuple: Any) -> Any:
-    """The pair that a number or a pair stands for; ValueError for anything else."""
+    """The pair that a number or a pair represents; ValueError for anything else."""
     if isinstance(int_or_tuple, (list, tuple)):
         if len(int_or_tuple) != 2:
             raise ValueError("Must be a list with 2 elements: %s" % (int_or_tuple,))

@@ -24,7 +24,7 @@ def sequence_loss_by_example(
       targets: list of integer [batch].
       weights: list of float [batch].
       average_across_timesteps: whether to divide by the sum of the sequence's weights.
-      softmax_loss_function: takes `labels` and `logits` in place of the sparse softmax cross entropy.
+      softmax_loss_function: takes `labels` and `logits` instead of the sparse softmax cross entropy.
       name: of the scope.
 
     Returns:

@@ -76,7 +76,7 @@ class NadamOptimizer(adam.AdamOptimizer):
 
 
 class AdaMaxOptimizer(adam.AdamOptimizer):
-    """Adam with the largest decayed gradient in place of the mean of squares.
+    """Adam with the largest decayed gradient instead of the mean of squares.
 
     Reference: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, chapter 7.
     """

@@ -46,7 +46,7 @@ OPTIMIZER_SUMMARIES = [
 
 
 def _make_optimizer(optimizer: Any, learning_rate: Any) -> Any:
-    """The optimizer that a name, class, object or function stands for."""
+    """The optimizer that a name, class, object or function represents."""
     if isinstance(optimizer, str):
         if optimizer not in OPTIMIZER_CLS_NAMES:
             raise ValueError(

@@ -13,7 +13,7 @@ def stack_bidirectional_dynamic_rnn(
     dtype: Any = None, sequence_length: Any = None, parallel_iterations: Any = None, time_major: bool = False,
     scope: Any = None, swap_memory: bool = False,
 ) -> Any:  # fmt: skip
-    """Bidirectional layers, one after the other: (outputs, states forward, states backward).
+    """Bidirectional layers, one after another: (outputs, states forward, states backward).
 
     Raises:
       ValueError: if the lists of cells are empty, no lists, or of different lengths.

@@ -20,7 +20,7 @@ def sequence_loss(
       targets: integer [batch, time].
       weights: float [batch, time].
       average_across_timesteps, average_across_batch: whether to divide by the weights along these dimensions.
-      softmax_loss_function: takes `labels` and `logits` in place of the sparse softmax cross entropy.
+      softmax_loss_function: takes `labels` and `logits` instead of the sparse softmax cross entropy.
       name: of the scope.
 
     Returns:

@@ -82,7 +82,7 @@ def dynamic_decode(
       decoder: a Decoder.
       output_time_major: whether outputs are [time, batch, ...].
       impute_finished: whether outputs of finished sequences are zero and their states kept.
-      maximum_iterations: int32 [], how many steps at most.
+      maximum_iterations: int32 [], the maximum number of steps.
       parallel_iterations, swap_memory: of the loop.
       scope: the variable scope, "decoder" if not given.
 

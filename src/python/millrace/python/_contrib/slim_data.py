@@ -90,7 +90,7 @@ def _float() -> Any:
 
 
 class DataProvider:
-    """Items by name, and how many samples there are."""
+    """Items by name, and the number of samples."""
 
     def __init__(self, items_to_tensors: Any, num_samples: Any) -> None:
         self._items_to_tensors = items_to_tensors
@@ -109,7 +109,7 @@ class DataProvider:
         return list(self._items_to_tensors)
 
     def num_samples(self) -> Any:
-        """How many samples there are."""
+        """The number of samples."""
         return self._num_samples
 
 

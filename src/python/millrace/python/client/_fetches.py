@@ -59,7 +59,7 @@ def _slices_parts(slices: Any) -> list[Any]:
 
 
 def expand_fetch(fetch: Any) -> Any:
-    """(list of fetches, function of the list of their values); None for what is no such thing."""
+    """(list of fetches, function of the list of their values); None for other values."""
     if _is_sparse(fetch):
         return [fetch.indices, fetch.values, fetch.dense_shape], lambda values: _sparse().SparseTensorValue(
             *values

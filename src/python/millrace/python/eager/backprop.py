@@ -291,7 +291,7 @@ class GradientTape:
           A tensor of the shape [b, y1, ..., x1, ...].
 
         Raises:
-          RuntimeError: as of `jacobian`.
+          RuntimeError: as in `jacobian`.
           ValueError: the first dimensions differ.
         """
         target_shape = target.shape

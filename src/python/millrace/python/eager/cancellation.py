@@ -31,7 +31,7 @@ class CancellationManager:
     def get_cancelable_function(self, concrete_function: Any) -> Any:
         """A function that calls `concrete_function`, and raises CancelledError once this is cancelled.
 
-        A call that is cancelled while it waits for something goes on waiting in a thread of its own, whose
+        A call that is cancelled while it waits for something continues waiting in a thread of its own, whose
         result is dropped.
         """
 

@@ -89,7 +89,7 @@ def run(op_name: str, inputs: Any, triples: Any, num_outputs: int, name: Any = N
 
 
 def record(maker: Any, values: Any, inputs: Any, outputs: Any) -> None:
-    """Tells tapes of an op that was executed."""
+    """Records an executed op on the tapes."""
     if tape._state.active or tape._callbacks:
         tape._record(maker, values, inputs, outputs)
 

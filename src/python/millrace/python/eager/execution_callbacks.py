@@ -110,7 +110,7 @@ def clear_execution_callbacks() -> None:
 
 
 def seterr(inf_or_nan: Any = None) -> dict[str, Any]:
-    """Says what is done where a value is infinite or no number; None: nothing changes.
+    """Sets the handling of infinities and NaNs; None: unchanged.
 
     Returns:
       What was done before, by the names of the arguments.

@@ -98,7 +98,7 @@ class Tape:
 
 
 def _record(maker: Any, values: Any, inputs: Any, outputs: Any) -> None:
-    """Tells the tapes of an op. `inputs` has lists where the op has."""
+    """Records an op on the tapes. `inputs` has lists where the op has."""
     flat: list[Any] = []
     for item in inputs:
         if isinstance(item, (list, tuple)):

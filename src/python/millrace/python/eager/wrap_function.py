@@ -113,7 +113,7 @@ def function_from_graph_def(graph_def: Any, inputs: Any, outputs: Any) -> Any:
 
     Args:
       graph_def: the GraphDef.
-      inputs: names of the tensors that are arguments, in whatever structure.
+      inputs: names of the tensors that are arguments, in any structure.
       outputs: names of the results.
 
     Returns:

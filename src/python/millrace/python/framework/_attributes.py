@@ -87,7 +87,7 @@ def _fill_message(target: Any, value: Any) -> bool:
 
 
 def attr_value_of_any(value: Any) -> Any:
-    """An AttrValue for a value whose type tells what it is. TypeError for values that attributes cannot have."""
+    """An AttrValue for a value, by its type. TypeError for values that attributes cannot have."""
     from millrace.core.framework import attr_value_pb2
 
     message = attr_value_pb2.AttrValue()

@@ -10,7 +10,7 @@ from millrace.python.framework import ops
 
 
 def random_seed_of(graph: Any) -> Any:
-    """The seed of what is around a function."""
+    """The seed of the graph around a function."""
     if graph._outer_is_eager:
         from millrace.python.eager import context
 
@@ -23,7 +23,7 @@ class CaptureGraph(ops.Graph):
 
     Attributes:
       extra_inputs: the tensors of the outer graph.
-      extra_args: the placeholders that stand for them.
+      extra_args: the placeholders that represent them.
     """
 
     def __init__(self, outer_graph: Any = None, capture_by_value: bool = False) -> None:
@@ -97,7 +97,7 @@ class CaptureGraph(ops.Graph):
         return False
 
     def capture(self, tensor: Any, name: Any = None) -> Any:
-        """The tensor of this graph that stands for `tensor`.
+        """The tensor of this graph that represents `tensor`.
 
         Raises:
           ValueError: if `tensor` is of a graph that does not surround this one.
@@ -128,7 +128,7 @@ class CaptureGraph(ops.Graph):
         return self._add_argument(tensor, outer, name)
 
     def _capture_value(self, tensor: Any, name: Any) -> Any:
-        """The tensor in this graph that stands for an eager tensor."""
+        """The tensor in this graph that represents an eager tensor."""
         found = self._captured.get(id(tensor))
         if found is not None:
             return found

@@ -94,7 +94,7 @@ def convert_to_tensor_v2(value: Any, dtype: Any = None, dtype_hint: Any = None, 
 
 
 def _captured(value: Any, name: Any = None) -> Any:
-    """The tensor that stands for an eager tensor in the function that is being built."""
+    """The tensor that represents an eager tensor in the function that is being built."""
     from millrace.python.framework import ops
 
     graph = ops.get_default_graph()
@@ -230,7 +230,7 @@ def internal_convert_to_tensor_or_composite(
 
 
 def convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: Any = None) -> Any:
-    """`value` as a tensor; sparse tensors and indexed slices stay what they are."""
+    """`value` as a tensor; sparse tensors and indexed slices are returned unchanged."""
     return internal_convert_to_tensor_or_composite(value, dtype, name, as_ref=False)
 
 

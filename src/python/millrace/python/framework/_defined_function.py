@@ -98,7 +98,7 @@ class _DefinedFunction:
         return self._definition.signature
 
     def set_grad_func(self, grad_func: Any) -> None:
-        """Says which function computes the gradient of this one."""
+        """Sets the function that computes the gradient of this one."""
         assert not self._grad_func
         assert isinstance(grad_func, _DefinedFunction)
         self._grad_func = grad_func
@@ -409,6 +409,6 @@ def get_extra_inputs() -> list[Any]:
 
 
 def get_extra_args() -> list[Any]:
-    """The arguments that stand for `get_extra_inputs()`."""
+    """The arguments that represent `get_extra_inputs()`."""
     g = ops.get_default_graph()
     return g.extra_args if isinstance(g, _FuncGraph) else []

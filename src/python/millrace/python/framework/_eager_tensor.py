@@ -188,7 +188,7 @@ class EagerTensor(_engine.EagerTensorBase, Tensor):
         return self._copy(None, "CPU:0")
 
     def gpu(self, gpu_index: int = 0) -> Any:
-        """A copy on a GPU; an error where there is none."""
+        """A copy on a GPU; an error if there is none."""
         return self._copy(None, "GPU:" + str(gpu_index))
 
     def _copy(self, ctx: Any = None, device_name: Any = None) -> Any:

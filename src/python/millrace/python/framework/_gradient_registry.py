@@ -24,7 +24,7 @@ _ONLY_IN_ENGINE = frozenset(
 class EngineGradient:
     """The engine's gradient of an op: called with an operation and the gradients of its outputs.
 
-    Returns the gradient of the input, or a list with one for each input where there are several; None stands for
+    Returns the gradient of the input, or a list with one for each input where there are several; None represents
     an input that the outputs do not depend on.
     """
 
@@ -105,7 +105,7 @@ def _functions_of(graph: Any) -> dict[str, Any]:
 
 
 def function_in_graph(graph: Any, name: str) -> Any:
-    """The Python function of `name` for a graph; LookupError where there is none in Python."""
+    """The Python function of `name` for a graph; LookupError if there is none in Python."""
     around = graph
     while around is not None:  # a body may have been copied into the graph around it, or out of it
         functions = getattr(around, "_gradient_functions", None)

@@ -347,7 +347,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         return self._operations()
 
     def get_operation_by_name(self, name: Any) -> Operation:
-        """The operation with this name; KeyError when there is none."""
+        """The operation with this name; KeyError if there is none."""
         if not isinstance(name, str):
             raise TypeError("Operation names are strings (or similar), not %s." % type(name).__name__)
         return self.as_graph_element(name, allow_tensor=False, allow_operation=True)
@@ -359,7 +359,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         return tf_oper
 
     def get_tensor_by_name(self, name: Any) -> Tensor:
-        """The tensor with this name, "operation:index"; KeyError when there is none."""
+        """The tensor with this name, "operation:index"; KeyError if there is none."""
         if not isinstance(name, str):
             raise TypeError("Tensor names are strings (or similar), not %s." % type(name).__name__)
         return self.as_graph_element(name, allow_tensor=True, allow_operation=False)

@@ -74,7 +74,7 @@ _proto_function_registry = Registry("proto functions")
 def register_proto_function(
     collection_name: Any, proto_type: Any = None, to_proto: Any = None, from_proto: Any = None
 ) -> None:
-    """Says how the items of a collection become messages, and messages items.
+    """Registers conversions between the items of a collection and messages.
 
     Args:
       collection_name: the collection.

@@ -12,7 +12,7 @@ _MOST_NODES = 20000  # of a graph that is drawn
 
 
 def notebook_text(graph: Any) -> str:
-    """What a notebook shows for a graph: the page in a frame."""
+    """The HTML of a graph for notebooks: the page in a frame."""
     count = len(graph._operations())
     title = "Graph of %d operation%s" % (count, "" if count == 1 else "s")
     if not count or count > _MOST_NODES:

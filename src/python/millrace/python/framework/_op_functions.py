@@ -113,7 +113,7 @@ class OpFunction:
         return graph._make_operation(spec.name, name, inputs, triples)
 
     def slow(self, *args: Any) -> Any:
-        """Makes the operation, whatever the arguments are."""
+        """Makes the operation, regardless of the arguments."""
         spec = self.spec or self.load()
         if self.plain is not None:
             op = self._of_tensors(spec, args)
@@ -147,7 +147,7 @@ class OpFunction:
         return triples
 
     def slow_eager(self, *args: Any) -> Any:
-        """Executes the op at once, whatever the arguments are."""
+        """Executes the op at once, regardless of the arguments."""
         from millrace.python.eager import execute
         from millrace.python.framework import op_def_library
 

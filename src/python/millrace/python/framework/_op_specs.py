@@ -89,7 +89,7 @@ def spec_of_op_def(op_def: Any) -> OpSpec:
 
 
 def spec_of(op_type: str, graph: Any = None) -> OpSpec:
-    """The OpSpec of an op or of a function of the graph; RuntimeError when there is none."""
+    """The OpSpec of an op or of a function of the graph; RuntimeError if there is none."""
     found = _ALL.get(op_type)
     if found is not None:
         return found

@@ -25,7 +25,7 @@ class Registry:
         return self._registry.keys()
 
     def lookup(self, name: Any) -> Any:
-        """The entry of `name`; LookupError when there is none."""
+        """The entry of `name`; LookupError if there is none."""
         key = name.decode() if isinstance(name, bytes) else name
         if key in self._registry:
             return self._registry[key]
@@ -52,7 +52,7 @@ class RegisterGradient:
 
 
 def no_gradient(op_type: str) -> None:
-    """Says that no gradient flows through ops of a type."""
+    """Declares ops of a type as not differentiable."""
     if not isinstance(op_type, str):
         raise TypeError("op_type must be a string")
     _gradient_registry.register(None, op_type)

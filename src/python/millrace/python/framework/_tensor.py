@@ -16,7 +16,7 @@ class _TensorLike:
 
 
 def handle_data_message(data: Any) -> Any:
-    """HandleData, the message, of what is known behind a handle, or None."""
+    """The HandleData message of a resource handle, or None if it is unknown."""
     if data is None:
         return None
     from millrace.python.framework import cpp_shape_inference_pb2
@@ -116,11 +116,11 @@ class Tensor(_engine.TensorBase, _TensorLike):
         """A tensor is made with its operation: this finds it."""
 
     def get_shape(self) -> Any:
-        """What is known of the shape."""
+        """The static shape."""
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Merges what the caller knows of the shape into what is known; ValueError when they do not agree."""
+        """Merges `shape` into the static shape; ValueError if they are incompatible."""
         self._merge_shape(tensor_shape.as_shape(shape)._sizes)
 
     def _shape_as_list(self) -> Optional[list[Optional[int]]]:
@@ -232,7 +232,7 @@ _TENSOR_LIKE_TYPES: tuple[type, ...] = (Tensor,)
 
 
 def register_dense_tensor_like_type(tensor_type: Any) -> None:
-    """Says that objects of a class, which have `name` and `dtype` as properties, may stand for tensors."""
+    """Registers a class with properties `name` and `dtype` whose objects may be used as tensors."""
     try:
         if not isinstance(tensor_type.name, property):
             raise TypeError("Type %s does not define a `name` property" % tensor_type.__name__)

@@ -17,7 +17,7 @@ from millrace.python.platform import googletest
 
 
 class ArrayAssertions(googletest.TestCase):
-    """Assertions for whatever `evaluate` makes arrays of."""
+    """Assertions for values that `evaluate` converts to arrays."""
 
     def evaluate(self, tensors: Any) -> Any:
         raise NotImplementedError

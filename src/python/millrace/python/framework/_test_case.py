@@ -122,7 +122,7 @@ class TensorFlowTestCase(ArrayAssertions):
 
     @contextlib.contextmanager
     def captureWritesToStream(self, stream: Any) -> Iterator[Any]:  # noqa: N802
-        """Context whose value's `contents()` is what was written to a stream, such as sys.stderr, meanwhile."""
+        """Context whose value's `contents()` is the text written to a stream, such as sys.stderr, within it."""
         stream.flush()
         fd = stream.fileno()
         with tempfile.TemporaryFile(dir=self.get_temp_dir()) as captured:
@@ -295,7 +295,7 @@ class TensorFlowTestCase(ArrayAssertions):
     def assertProtoEquals(
         self, expected_message_maybe_ascii: Any, message: Any, msg: Any = None
     ) -> None:  # noqa: N802
-        """A message equals another, or what a text stands for."""
+        """A message equals another, or what a text represents."""
         from google.protobuf import text_format
 
         if isinstance(expected_message_maybe_ascii, type(message)):

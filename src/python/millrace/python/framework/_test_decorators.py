@@ -463,7 +463,7 @@ def with_forward_compatibility_horizons(*horizons: Any) -> Any:
 
 
 class FakeEagerSession:
-    """What stands for a session where ops are executed at once: `run` gives values of what is there
+    """What represents a session where ops are executed at once: `run` gives values of what is there
     already."""
 
     def __init__(self, test_case: Any) -> None:

@@ -27,7 +27,7 @@ def op_is_stateful(op: Any) -> bool:
 
 
 class _Effect:
-    """An operation with an effect, or what stands for the effects in the branches of a condition."""
+    """An operation with an effect, or what represents the effects in the branches of a condition."""
 
     def __init__(self, op: Any, keys: list[Any], stateful: bool) -> None:
         self.op, self.keys, self.stateful = op, keys, stateful

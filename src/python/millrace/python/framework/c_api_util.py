@@ -37,7 +37,7 @@ class ApiDefMap:
         return self._op_per_name.keys()
 
     def get_op_def(self, op_name: str) -> Any:
-        """The OpDef of an op; ValueError when there is none."""
+        """The OpDef of an op; ValueError if there is none."""
         if op_name in self._op_per_name:
             return self._op_per_name[op_name]
         raise ValueError("No entry found for " + op_name + ".")

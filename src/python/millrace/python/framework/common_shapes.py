@@ -34,7 +34,7 @@ def _broadcast(shape_x: Any, shape_y: Any) -> Any:
 
 
 def broadcast_shape(shape_x: Any, shape_y: Any) -> Any:
-    """The shape that both are broadcast to; ValueError when there is none."""
+    """The shape that both are broadcast to; ValueError if there is none."""
     shape_x, shape_y = tensor_shape.as_shape(shape_x), tensor_shape.as_shape(shape_y)
     if shape_x.ndims is None or shape_y.ndims is None:
         return tensor_shape.unknown_shape()

@@ -45,7 +45,7 @@ def is_composite_or_composite_value(tensor: Any) -> bool:
 
 
 def replace_composites_with_components(structure: Any) -> Any:
-    """The structure with a list of its tensors in place of each CompositeTensor."""
+    """The structure with a list of its tensors instead of each CompositeTensor."""
     from millrace.python.util import nest
 
     if isinstance(structure, CompositeTensor):

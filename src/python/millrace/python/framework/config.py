@@ -67,7 +67,7 @@ def set_soft_device_placement(enabled: bool) -> None:
 
 
 def get_device_policy() -> str:
-    """The policy for inputs on another device. They are copied, whatever it is."""
+    """The policy for inputs on another device. They are copied regardless of its value."""
     from millrace.python.eager import context
 
     return _POLICIES[context.context().device_policy]

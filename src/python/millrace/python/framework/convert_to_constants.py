@@ -9,7 +9,7 @@ from millrace.python.framework import dtypes, graph_util_impl
 
 
 def convert_variables_to_constants_v2(func: Any, lower_control_flow: bool = True) -> Any:
-    """The function with constants in place of the variables and tensors that it captures.
+    """The function with constants instead of the variables and tensors that it captures.
 
     Args:
       func: a ConcreteFunction, made in eager mode.

@@ -130,7 +130,7 @@ class DType:
         return (0 if clip_negative else low), high
 
     def is_compatible_with(self, other: Any) -> Any:
-        """Whether a value of type `other` may stand for one of this type: a `_ref` type takes its base type."""
+        """Whether a value of type `other` may represent one of this type: a `_ref` type takes its base type."""
         other = as_dtype(other)
         return self._type_enum in (other.as_datatype_enum, other.base_dtype.as_datatype_enum)
 

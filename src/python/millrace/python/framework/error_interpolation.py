@@ -44,7 +44,7 @@ def _defining_frame(op: Any) -> Any:
 
 
 def _find_index_of_defining_frame_for_op(op: Any) -> int:
-    """The place in the operation's traceback of the last frame that is not the package's; 0 where there is none."""
+    """The place in the operation's traceback of the last frame that is not the package's; 0 if there is none."""
     frames = op._traceback
     for index in range(len(frames) - 1, -1, -1):
         if not _is_framework_filename(frames[index][0]):

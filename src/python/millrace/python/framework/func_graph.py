@@ -97,7 +97,7 @@ class FuncGraph(CaptureGraph):
 
     @property
     def captures(self) -> list[Any]:
-        """Pairs of a tensor of the outer graph and the placeholder that stands for it."""
+        """Pairs of a tensor of the outer graph and the placeholder that represents it."""
         return list(zip(self.extra_inputs, self.extra_args))
 
     @property
@@ -107,7 +107,7 @@ class FuncGraph(CaptureGraph):
 
     @property
     def internal_captures(self) -> list[Any]:
-        """The placeholders that stand for them."""
+        """The placeholders that represent them."""
         return list(self.extra_args)
 
     @property
@@ -181,13 +181,13 @@ def func_graph_from_py_func(
       name: of the function.
       python_func: the function, of (structures of) tensors and other values.
       args, kwargs: its arguments; tensors and TensorSpecs become inputs.
-      signature: TensorSpecs that take the place of `args`.
+      signature: TensorSpecs that replace `args`.
       func_graph: where the operations go, a new graph when None.
       autograph, autograph_options: not there.
       add_control_dependencies: whether operations with effects run in the order in which they were made.
       arg_names: names of the inputs.
-      op_return_value: what stands for a returned operation.
-      collections, capture_by_value: as of FuncGraph.
+      op_return_value: what represents a returned operation.
+      collections, capture_by_value: as in FuncGraph.
       override_flat_arg_shapes: shapes of the inputs instead of those of the arguments.
 
     Raises:

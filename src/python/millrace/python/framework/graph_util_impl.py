@@ -157,7 +157,7 @@ def convert_variables_to_constants(
 
 
 def replace_variables(inference_graph: Any, values: dict[str, Any], handles: dict[str, int]) -> Any:
-    """A GraphDef with constants in place of variables.
+    """A GraphDef with constants instead of variables.
 
     Args:
       inference_graph: the GraphDef.

@@ -79,7 +79,7 @@ def import_graph_def(
 
     Args:
       graph_def: the GraphDef.
-      input_map: tensors of the graph that stand for tensors of `graph_def`, by name.
+      input_map: tensors of the graph that represent tensors of `graph_def`, by name.
       return_elements: names of tensors and operations of `graph_def`.
       name: of the scope, "import" when None.
       op_dict: not needed.

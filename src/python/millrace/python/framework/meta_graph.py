@@ -79,7 +79,7 @@ def _parse_file(filename: Any, message: Any) -> Any:
 
 
 def read_meta_graph_file(filename: Any) -> Any:
-    """The MetaGraphDef of a file, binary or text; IOError when there is none."""
+    """The MetaGraphDef of a file, binary or text; IOError if there is none."""
     return _parse_file(filename, meta_graph_pb2.MetaGraphDef())
 
 
@@ -217,7 +217,7 @@ def import_scoped_meta_graph_with_return_elements(
       clear_devices: forget the devices of the nodes.
       graph: the graph; None: the default graph.
       import_scope: what names get.
-      input_map: tensors that stand for inputs, by name.
+      input_map: tensors that represent inputs, by name.
       unbound_inputs_col_name: the collection that names the inputs that `input_map` must have.
       restore_collections_predicate: of names of collections.
       return_elements: names of tensors and operations.

@@ -301,7 +301,7 @@ _by_function: dict[str, tuple[str, str]] = {}
 
 
 def function_of_name(name: str) -> Any:
-    """(module, function) of a generated function; None when there is none."""
+    """(module, function) of a generated function; None if there is none."""
     if not _by_function:
         from millrace.python.ops import _op_index
 

@@ -42,7 +42,7 @@ class Registry:
         return self._registry.keys()
 
     def lookup(self, name: Any) -> Any:
-        """The registered entry; LookupError when there is none."""
+        """The registered entry; LookupError if there is none."""
         name = name.decode() if isinstance(name, bytes) else name
         if name in self._registry:
             return self._registry[name][_TYPE_TAG]

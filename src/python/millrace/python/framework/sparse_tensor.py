@@ -55,7 +55,7 @@ class SparseTensor(_TensorLike, composite_tensor.CompositeTensor):
         indices_shape.dims[1].assert_is_compatible_with(shape_shape.dims[0])
 
     def get_shape(self) -> Any:
-        """The shape, as far as the graph tells it."""
+        """The shape, as far as the graph determines it."""
         return tensor_util.constant_value_as_shape(self._dense_shape)
 
     shape = property(get_shape)

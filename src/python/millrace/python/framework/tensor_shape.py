@@ -393,7 +393,7 @@ class TensorShape:
             raise ValueError("Shapes %s and %s are incompatible" % (self, other))
 
     def most_specific_compatible_shape(self, other: Any) -> TensorShape:
-        """The shape that says what is true of both."""
+        """The most specific shape compatible with both."""
         other = as_shape(other)
         if self._sizes is None or other._sizes is None or len(self._sizes) != len(other._sizes):
             return unknown_shape()

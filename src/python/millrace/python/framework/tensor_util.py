@@ -277,7 +277,7 @@ def make_tensor_proto(
 
 
 def _proto_of(array: Any, found: Any, sizes: Any) -> Any:
-    """The TensorProto of elements; where there are fewer than the shape has, the last one stands for the rest."""
+    """The TensorProto of elements; where there are fewer than the shape has, the last one represents the rest."""
     from millrace.core.framework import tensor_pb2
 
     proto = tensor_pb2.TensorProto(dtype=found.as_datatype_enum)
@@ -362,7 +362,7 @@ def ShapeEquals(tensor_proto: Any, shape: Any) -> bool:  # noqa: N802
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Optional[np.ndarray[Any, Any]]:
-    """The value of a tensor that the graph alone tells, as an array, or None.
+    """The value of a tensor that the graph alone determines, as an array, or None.
 
     What is no tensor is returned as it is. With `partial` the value of a Pack may have None for elements that are not known.
     """
@@ -403,7 +403,7 @@ def _partial_pack(op: Any) -> Any:
 
 
 def constant_value_as_shape(tensor: Any) -> tensor_shape.TensorShape:
-    """The TensorShape whose sizes a vector holds, as far as the graph tells them."""
+    """The TensorShape whose sizes a vector holds, as far as the graph determines them."""
     shape = tensor.shape.with_rank(1) if tensor.shape.ndims != 0 else tensor.shape
     if tensor.shape.ndims == 0:
         value = constant_value(tensor)
@@ -487,6 +487,6 @@ def shape_tensor(shape: Any) -> Any:
 
 
 def maybe_set_static_shape(tensor: Any, shape: Any) -> None:
-    """Sets what a shape argument tells of the shape of a tensor."""
+    """Sets the static shape of a tensor from a shape argument."""
     if isinstance(shape, _engine.TensorBase) and not tensor.shape.is_fully_defined():
         tensor.set_shape(constant_value_as_shape(shape))

@@ -43,7 +43,7 @@ def assert_ops_in_graph(expected_ops: dict[str, str], graph: Any) -> dict[str, A
 def assert_equal_graph_def_v1(
     actual: Any, expected: Any, checkpoint_v2: bool = False, hash_table_shared_name: bool = False
 ) -> None:
-    """Raises AssertionError unless two GraphDefs have the same nodes, in whatever order.
+    """Raises AssertionError unless two GraphDefs have the same nodes, in any order.
 
     Args:
       checkpoint_v2: names of temporary shards may differ.
@@ -103,7 +103,7 @@ def _normalised(graph_def: Any, checkpoint_v2: bool, hash_table_shared_name: boo
 
 
 def assert_meta_graph_protos_equal(tester: Any, a: Any, b: Any) -> None:
-    """Two MetaGraphDefs are equal, their collections in whatever order."""
+    """Two MetaGraphDefs are equal, their collections in any order."""
     tester.assertEqual(set(a.collection_def), set(b.collection_def))
     for key in a.collection_def:
         tester.assertProtoEquals(a.collection_def[key], b.collection_def[key])

@@ -46,7 +46,7 @@ class TraceableStack:
         return item.set_filename_and_line_from_caller(offset + 1)
 
     def pop_obj(self) -> Any:
-        """Takes the last thing away and gives it; IndexError when there is none."""
+        """Takes the last thing away and gives it; IndexError if there is none."""
         return self._stack.pop().obj
 
     def peek_top_obj(self) -> Any:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""TypeSpec: what is known of a value before it exists."""
+"""TypeSpec: the static description of a value."""
 from __future__ import annotations
 
 import abc
@@ -51,7 +51,7 @@ class TypeSpec(abc.ABC):
         )
 
     def most_specific_compatible_type(self, other: Any) -> Any:
-        """The TypeSpec that describes the values of both; ValueError when there is none."""
+        """The TypeSpec that describes the values of both; ValueError if there is none."""
         if type(self) is not type(other):
             raise ValueError("No TypeSpec is compatible with both %s and %s" % (self, other))
         return self._deserialize(self._most_specific(self._serialize(), other._serialize()))
@@ -182,7 +182,7 @@ def register_type_spec_from_value_converter(
 
 
 def type_spec_from_value(value: Any) -> Any:
-    """The TypeSpec of a value; TypeError when there is none."""
+    """The TypeSpec of a value; TypeError if there is none."""
     from millrace.python.framework import ops, tensor_spec
 
     if isinstance(value, ops.Tensor):

@@ -154,7 +154,7 @@ def _constant_nodes(graph_def: Any, kept: set[str]) -> list[str]:
 
 
 def _folded(graph_def: Any, kept: set[str]) -> Any:
-    """The graph with constants in place of the nodes that have one output and depend on constants alone."""
+    """The graph with constants instead of the nodes that have one output and depend on constants alone."""
     from millrace.python.client import session
     from millrace.python.framework import importer
 

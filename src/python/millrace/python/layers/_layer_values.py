@@ -215,7 +215,7 @@ class LayerValues(module.Module):
 
     @property
     def input_spec(self) -> Any:
-        """What the layer demands of its inputs: an InputSpec, a structure of them, or None."""
+        """The requirements on the layer's inputs: an InputSpec, a structure of them, or None."""
         return self._input_spec
 
     @input_spec.setter

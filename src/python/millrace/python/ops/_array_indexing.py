@@ -184,7 +184,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis
       tensor: a tensor of rank at least K.
       mask: a boolean tensor of rank K >= 1, whose rank is known; its shape is that of `tensor` from `axis`.
       name: name of the op.
-      axis: the first axis that the mask stands for, 0 by default.
+      axis: the first axis that the mask represents, 0 by default.
 
     Returns:
       a tensor of rank `rank(tensor) - K + 1`.

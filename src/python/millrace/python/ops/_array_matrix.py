@@ -399,7 +399,7 @@ def quantize_v2(
     name: str | None = None,
     round_mode: str = "HALF_AWAY_FROM_ZERO",
 ) -> Any:
-    """Returns (quantised `input` of type `T`, the smallest and the largest value that it stands for)."""
+    """Returns (quantised `input` of type `T`, the smallest and the largest value that it represents)."""
     return gen_array_ops.quantize_v2(
         input, min_range, max_range, T=T, mode=mode, name=name, round_mode=round_mode
     )
@@ -414,7 +414,7 @@ def quantize(
     round_mode: str = "HALF_AWAY_FROM_ZERO",
     name: str | None = None,
 ) -> Any:
-    """Returns (quantised `input` of type `T`, the smallest and the largest value that it stands for)."""
+    """Returns (quantised `input` of type `T`, the smallest and the largest value that it represents)."""
     return gen_array_ops.quantize_v2(
         input, min_range, max_range, T, mode=mode, round_mode=round_mode, name=name
     )

@@ -200,7 +200,7 @@ def assert_shapes(
 
     Args:
       shapes: a dict or list of pairs from tensors to shapes, whose entries are sizes, symbols (strings; equal
-        symbols stand for equal sizes) or None, '.' (any size). '...' or '*' at the start stands for any more axes.
+        symbols represent equal sizes) or None, '.' (any size). '...' or '*' at the start represents any more axes.
       data, summarize, message, name: see the other assertions.
 
     Raises:

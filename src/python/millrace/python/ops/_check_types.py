@@ -46,7 +46,7 @@ NUMERIC_TYPES = frozenset(
 
 
 def assert_proper_iterable(values: Any) -> None:
-    """Raises TypeError for what is not meant to be iterated over: tensors, arrays, strings."""
+    """Raises TypeError for values that should not be iterated over: tensors, arrays, strings."""
     unintentional = (ops.Tensor, sparse_tensor.SparseTensor, bytes, str)
     import numpy as np
 
@@ -88,7 +88,7 @@ def is_numeric_tensor(tensor: Any) -> bool:
 
 
 def _assert_same_base_type(items: Any, expected_type: Any = None) -> Any:
-    """The common base type of a list of tensors; ValueError where there is none."""
+    """The common base type of a list of tensors; ValueError if there is none."""
     original_expected_type = expected_type
     mismatch = False
     for item in items:

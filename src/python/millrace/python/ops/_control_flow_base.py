@@ -339,7 +339,7 @@ class ControlFlowContext:
         return internal, external
 
     def AddValue(self, val: Any) -> Any:
-        """Makes a value available in the context; returns what stands for it here."""
+        """Makes a value available in the context; returns what represents it here."""
         raise NotImplementedError("AddValue must be implemented by a context")
 
     def AddOp(self, op: Any) -> None:

@@ -200,7 +200,7 @@ class CondContext(ControlFlowContext):
         return self._ProcessOutputTensor(ops.convert_to_tensor(v))
 
     def BuildCondBranch(self, fn: Any) -> tuple[Any, Any]:
-        """Calls the function of the branch; returns its result and the tensors that stand for it."""
+        """Calls the function of the branch; returns its result and the tensors that represent it."""
         count = len(ops.get_collection(ops.GraphKeys._SUMMARY_COLLECTION))
         original_result = fn()
         if len(ops.get_collection(ops.GraphKeys._SUMMARY_COLLECTION)) > count:

@@ -28,7 +28,7 @@ def _as_type_list(dtypes: Any) -> list[Any]:
 def _as_shape_list(
     shapes: Any, dtypes: Any, unknown_dim_allowed: bool = False, unknown_rank_allowed: bool = False
 ) -> Any:
-    """The shapes as a list of TensorShapes, None where there are none."""
+    """The shapes as a list of TensorShapes, None if there are none."""
     del dtypes
     if shapes is None:
         return None
@@ -48,7 +48,7 @@ def _as_shape_list(
 
 
 def _as_name_list(names: Any, dtypes: Any) -> Any:
-    """The names of components as a list, None where there are none."""
+    """The names of components as a list, None if there are none."""
     if names is None:
         return None
     if not isinstance(names, (list, tuple)):
@@ -256,7 +256,7 @@ class QueueBase:
         return self._dequeue_return_value(ret)
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
-        """Returns `n` elements, or what is left when the queue is closed, packed along a new first axis."""
+        """Returns `n` elements, or those left after the queue is closed, packed along a new first axis."""
         name = "%s_DequeueUpTo" % self._name if name is None else name
         ret = _listed(self._call("queue_dequeue_up_to", n=n, component_types=self._dtypes, name=name))
         for output, shape in zip(ret, self._shapes):

@@ -43,7 +43,7 @@ _OTHER_NAMES = {
 
 
 def function_of_name(module: str, name: str) -> Any:
-    """The gradient function that a module has under `name`; AttributeError where there is none."""
+    """The gradient function that a module has under `name`; AttributeError if there is none."""
     if not name.startswith("__"):
         op_type = _OTHER_NAMES.get(name)
         if op_type is None and name.startswith("_") and name.endswith("Grad"):

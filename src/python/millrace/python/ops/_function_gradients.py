@@ -250,7 +250,7 @@ def _make(graph: Any, function: Any) -> MadeGradient:
 
 
 def _zeros(tensor: Any) -> Any:
-    """What stands for the gradient of a parameter that the results do not depend on."""
+    """What represents the gradient of a parameter that the results do not depend on."""
     from millrace.python.ops import resource_variable_ops
 
     if tensor.dtype == dtypes.string:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients in the body of a function that go on through the tensors that it captures."""
+"""Gradients in the body of a function that continue through the tensors that it captures."""
 from __future__ import annotations
 
 from typing import Any, Callable

@@ -246,7 +246,7 @@ def _apply_scopes(graph: Any, op: Any, colocate: bool) -> None:
 
 
 def move_into(graph: Any, fresh: list[Any], seeds: dict[Any, Any], context: Any) -> None:
-    """Moves operations into a branch or body: those that depend on `seeds`, tensors that stand for others there.
+    """Moves operations into a branch or body: those that depend on `seeds`, tensors that represent others there.
 
     Args:
       graph: the graph, whose current context is `context`.

@@ -129,7 +129,7 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: Any = 0.0,
     name: Optional[str] = None,
 ) -> Any:
-    """Returns (indices, scores): as `non_max_suppression`; a sigma above 0 lowers scores in place of dropping boxes."""
+    """Returns (indices, scores): as `non_max_suppression`; a sigma above 0 lowers scores instead of dropping boxes."""
     with ops.name_scope(name, "non_max_suppression_with_scores"):
         iou_threshold = ops.convert_to_tensor(iou_threshold, name="iou_threshold")
         score_threshold = ops.convert_to_tensor(score_threshold, name="score_threshold")
@@ -247,7 +247,7 @@ def extract_glimpse(
     uniform_noise: bool = True,
     name: Optional[str] = None,
 ) -> Any:
-    """Returns windows of `size` [2] at `offsets` [batch, 2] of images; what is outside is random noise."""
+    """Returns windows of `size` [2] at `offsets` [batch, 2] of images; pixels outside are random noise."""
     return gen_image_ops.extract_glimpse(
         input=input,
         size=size,

@@ -212,7 +212,7 @@ def ssim_multiscale(
     k1: Any = 0.01,
     k2: Any = 0.03,
 ) -> Any:
-    """Returns the similarity of images over as many scales as there are `power_factors`."""
+    """Returns the similarity of images over the same number of scales as there are `power_factors`."""
     with ops.name_scope(None, "MS-SSIM", [img1, img2]):
         img1 = ops.convert_to_tensor(img1, name="img1")
         img2 = ops.convert_to_tensor(img2, name="img2")

@@ -57,7 +57,7 @@ class _BucketTable(LookupInterface):
 
     @property
     def initializer(self) -> Any:
-        """The op that fills the table; one that does nothing where there is none."""
+        """The op that fills the table; one that does nothing if there is none."""
         if self._table is not None:
             return self._table.initializer
         from millrace.python.ops import control_flow_ops

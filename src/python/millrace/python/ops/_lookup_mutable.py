@@ -160,7 +160,7 @@ class DenseHashTable(_MutableTable):
     Args:
       key_dtype, value_dtype: the types.
       default_value: what keys that are not there give.
-      empty_key, deleted_key: the keys that stand for free places; they differ.
+      empty_key, deleted_key: the keys that represent free places; they differ.
       initial_num_buckets: the size at first.
       name: name of the op.
       checkpoint: whether the contents are saved.

@@ -248,7 +248,7 @@ class KeyValueTensorInitializer(TableInitializerBase):
 
 
 class TextFileIndex:
-    """Columns of a text file that stand for the whole line and for its number."""
+    """Columns of a text file that represent the whole line and for its number."""
 
     WHOLE_LINE = -2
     LINE_NUMBER = -1

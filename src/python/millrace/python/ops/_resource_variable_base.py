@@ -137,7 +137,7 @@ class BaseResourceVariable(_eager_variables.EagerVariableMembers, variables.Vari
         return self._handle_name
 
     def _as_graph_element(self) -> Any:
-        """The tensor that stands for the variable in fetches."""
+        """The tensor that represents the variable in fetches."""
         return self._graph_element
 
     def _AsTensor(self) -> Any:

@@ -217,12 +217,12 @@ def _cwise(op: Any, default: str, sp_a: Any, sp_b: Any, name: Optional[str]) -> 
 
 
 def sparse_maximum(sp_a: Any, sp_b: Any, name: Optional[str] = None) -> Any:
-    """Returns the element-wise maximum of two sparse tensors; what is not there is 0."""
+    """Returns the element-wise maximum of two sparse tensors; missing elements are 0."""
     return _cwise(gen_sparse_ops.sparse_sparse_maximum, "SparseSparseMaximum", sp_a, sp_b, name)
 
 
 def sparse_minimum(sp_a: Any, sp_b: Any, name: Optional[str] = None) -> Any:
-    """Returns the element-wise minimum of two sparse tensors; what is not there is 0."""
+    """Returns the element-wise minimum of two sparse tensors; missing elements are 0."""
     return _cwise(gen_sparse_ops.sparse_sparse_minimum, "SparseSparseMinimum", sp_a, sp_b, name)
 
 

@@ -105,11 +105,11 @@ class SummaryWriter:
         raise NotImplementedError
 
     def flush(self) -> Any:
-        """An op that writes to the disk what was recorded."""
+        """An op that flushes recorded summaries to disk."""
         raise NotImplementedError
 
     def close(self) -> Any:
-        """An op that writes what was recorded, and closes the file."""
+        """An op that writes recorded summaries, and closes the file."""
         raise NotImplementedError
 
 
@@ -205,7 +205,7 @@ class NoopSummaryWriter(SummaryWriter):
 
 
 def flush(writer: Any = None, name: Any = None) -> Any:
-    """An op that writes to the disk what was recorded by `writer`, the default one if None."""
+    """An op that flushes the summaries recorded by `writer` (None: the default one) to disk."""
     if writer is None:
         writer = context.context().summary_writer
         if writer is None:

@@ -245,7 +245,7 @@ class _VariableStore:
         return self._get_single_variable(**arguments)
 
     def _check_partitioned(self, name: str, shape: Any, dtype: Any, partitions: Any, reuse: Any) -> Any:
-        """The existing partitioned variable, None where there is none yet; errors as for single ones."""
+        """The existing partitioned variable, None if there is none yet; errors as for single ones."""
         existing = self._partitioned_vars.get(name)
         if existing is None:
             if reuse is True:

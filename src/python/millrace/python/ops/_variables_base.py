@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What all variables have in common: how they are made, their operators, values and messages."""
+"""The common base of variables: creation, operators, values and messages."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ class Variable(  # type: ignore[misc]
         raise NotImplementedError
 
     def experimental_ref(self) -> Any:
-        """A key for dicts and sets that stands for the variable itself."""
+        """A key for dicts and sets that represents the variable itself."""
         from millrace.python.util import object_identity
 
         return object_identity.Reference(self)

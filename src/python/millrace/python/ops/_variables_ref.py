@@ -50,7 +50,7 @@ def _has_cycle(op: Any, state: dict[str, int]) -> bool:
 
 
 def _find_initialized_value_for_variable(variable_op: Any) -> Any:
-    """The `initialized_value` of the variable whose op this is, None where there is none."""
+    """The `initialized_value` of the variable whose op this is, None if there is none."""
     names = (variable_op.name, variable_op.name + ":0")
     for collection_name in (ops.GraphKeys.GLOBAL_VARIABLES, ops.GraphKeys.LOCAL_VARIABLES):
         for var in variable_op.graph.get_collection(collection_name):

@@ -146,7 +146,7 @@ class QuantileAccumulator:
         )
 
     def flush(self) -> Any:
-        """Makes bucket boundaries of what has been added; an operation."""
+        """An operation that computes bucket boundaries from the added values."""
         return boosted_trees_quantile_stream_resource_flush(
             self._quantile_accumulator_handle, self._num_quantiles
         )

@@ -29,7 +29,7 @@ def all_reduce(
 def all_gather(
     t: Any, group_size: int, group_key: int, instance_key: int, communication_hint: str = "auto"
 ) -> Any:
-    """The tensors of all members of a group, one after the other along the first dimension."""
+    """The tensors of all members of a group, one after another along the first dimension."""
     if group_size < 1:
         raise ValueError("Parameter group_size to all_gather must be at least 1.")
     return gen_collective_ops.collective_gather(

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Zeros in place of gradients that are missing, where there is control flow.
+"""Zeros instead of gradients that are missing, where there is control flow.
 
 The engine keeps the state of the gradients of loops.
 """

@@ -27,7 +27,7 @@ def _identity(x: Any) -> Any:
 
 
 class CriticalSection:
-    """A lock: functions that are executed in it run one after the other, whatever the steps they are in.
+    """A lock: functions that are executed in it run one after another, whatever the steps they are in.
 
     Args:
       name: of the lock.

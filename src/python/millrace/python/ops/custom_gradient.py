@@ -20,7 +20,7 @@ VAR_OP_TYPES = ["VariableV2", "VarHandleOp"]
 
 
 def copy_handle_data(source_t: Any, target_t: Any) -> None:
-    """Makes what is known behind one resource handle known of another."""
+    """Copies the static handle data (dtype and shape) from one resource handle to another."""
     if target_t.dtype in (dtypes.resource, dtypes.variant):
         data = source_t.graph._get_handle_data(source_t)
         if data:
@@ -52,7 +52,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def get_variable_by_name(var_name: str) -> Any:
-    """The variable of the graph with a name; ValueError when there is none or are several."""
+    """The variable of the graph with a name; ValueError if there is none or are several."""
     candidates = [v for v in _all_variables() if v.op.name == var_name]
     if len(candidates) != 1:
         raise ValueError(

@@ -24,16 +24,16 @@ def _handle_data(t: Any) -> Any:
 
 
 def get_zeros_dtype(t: Any) -> Any:
-    """The type of a gradient: for a resource that of what is behind it.
+    """The type of a gradient: for a resource the type of its variable.
 
     Raises:
-      ValueError: nothing is known of what is behind a resource.
+      ValueError: the variable of a resource is unknown.
     """
     return shape_and_dtype(t)[1] if t.dtype == dtypes.resource else t.dtype
 
 
 def shape_and_dtype(t: Any) -> tuple[Any, Any]:
-    """Shape and type of a gradient: for a resource those of what is behind it."""
+    """Shape and type of a gradient: for a resource those of its variable."""
     if t.dtype == dtypes.resource:
         data = _handle_data(t)
         if not data:

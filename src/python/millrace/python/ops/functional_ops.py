@@ -395,7 +395,7 @@ def For(
       body: a function (a result of `Defun`) that returns the next ones.
       name: name of the op.
       hostmem: positions of arguments that must lie in host memory.
-      rewrite_with_while: whether a While takes the place of the op.
+      rewrite_with_while: whether a While replaces the op.
 
     Returns:
       the list of the last values.
@@ -435,7 +435,7 @@ def partitioned_call(
     config: Any = None,
     executor_type: str | None = None,
 ) -> Any:
-    """Calls the function `f` of the graph's library; returns its results (an Operation where there are none).
+    """Calls the function `f` of the graph's library; returns its results (an Operation if there are none).
 
     Args:
       args: the arguments.

@@ -301,7 +301,7 @@ def _tensor_of(x: Any) -> Any:
 
 
 def _captured(graph: Any, tensor: Any) -> Any:
-    """The tensor in a function's body that stands for one of another graph, or None."""
+    """The tensor in a function's body that represents one of another graph, or None."""
     if tensor.graph is graph:
         return tensor
     captured = getattr(graph, "_captured", None)

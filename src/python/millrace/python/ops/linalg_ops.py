@@ -86,7 +86,7 @@ def matrix_solve_ls(
     """
 
     def _use_composite_impl(fast: bool, tensor_shape: Any) -> bool:
-        """Whether ops on matrices take the place of the fused op: a batch is quicker on these."""
+        """Whether ops on matrices replace the fused op: a batch is quicker on these."""
         if not fast:
             return False
         batch_shape = tensor_shape[:-2]

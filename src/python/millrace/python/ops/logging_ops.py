@@ -229,13 +229,13 @@ def merge_summary(inputs: Any, collections: Any = None, name: str | None = None)
 
 
 def merge_all_summaries(key: Any = ops.GraphKeys.SUMMARIES) -> Any:
-    """Returns a Summary with the values of all summaries of the graph, None where there are none."""
+    """Returns a Summary with the values of all summaries of the graph, None if there are none."""
     summary_ops = ops.get_collection(key)
     return merge_summary(summary_ops) if summary_ops else None
 
 
 def get_summary_op() -> Any:
-    """Returns the op of the collection SUMMARY_OP, made by merging all summaries where there is none."""
+    """Returns the op of the collection SUMMARY_OP, made by merging all summaries if there is none."""
     summary_op = ops.get_collection(ops.GraphKeys.SUMMARY_OP)
     if summary_op:
         return summary_op[0]

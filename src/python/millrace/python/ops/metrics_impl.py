@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Streaming metrics: each returns (value so far, op that adds what it is fed)."""
+"""Streaming metrics: each returns (value so far, op that adds a batch)."""
 from __future__ import annotations
 
 import functools

@@ -28,7 +28,7 @@ def is_iterable(obj: Any) -> bool:
 
 
 def concatenate_unique(la: list[Any], lb: list[Any]) -> list[Any]:
-    """Adds to the first list what it lacks of the second."""
+    """Appends elements of the second list that are missing in the first."""
     known = set(la)
     la.extend(item for item in lb if not (item in known or known.add(item)))  # type: ignore[func-returns-value]
     return la

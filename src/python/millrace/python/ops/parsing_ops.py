@@ -276,7 +276,7 @@ def decode_csv(
       field_delim: what is between fields.
       use_quote_delim: whether fields may be in quotes.
       name: name of the op.
-      na_value: what stands for a value that is not there.
+      na_value: what represents a value that is not there.
       select_cols: the columns that are wanted, in ascending order.
 
     Raises:

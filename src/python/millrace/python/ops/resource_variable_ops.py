@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Variables as resources: a handle, and ops that read and assign what it stands for."""
+"""Resource variables: a handle, and ops that read and assign the variable."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class FuncRegistry:
         return token
 
     def size(self) -> int:
-        """How many functions there are."""
+        """The number of functions."""
         return len(self._funcs)
 
     def __call__(self, token: bytes | str, args: list[Any]) -> list[Any]:
@@ -151,7 +151,7 @@ def numpy_function(func: Any, inp: Any, Tout: Any, name: str | None = None) -> A
 
 
 class EagerFunc(_Function):
-    """A Python function of tensors, whose gradient is that of what it computes."""
+    """A Python function of eager tensors, differentiated through its computation."""
 
     def __init__(self, func: Callable[..., Any], types: list[Any], is_grad_func: bool = False) -> None:
         super().__init__(self._of_arrays, types)

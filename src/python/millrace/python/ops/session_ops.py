@@ -94,7 +94,7 @@ def get_session_handle(data: Any, name: str | None = None) -> Any:
 
 
 def get_session_tensor(handle: Any, dtype: Any, name: str | None = None) -> Any:
-    """Returns (a placeholder for a handle, the tensor of `dtype` that the handle fed to it stands for)."""
+    """Returns (a placeholder for a handle, the tensor of `dtype` that the handle fed to it represents)."""
     with ops.device(_device_of(handle)):
         holder = array_ops.placeholder(dtypes.string)
         _register_handle_feeder(holder.graph, holder, dtype)

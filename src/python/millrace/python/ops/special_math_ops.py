@@ -105,7 +105,7 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
 
 
 def _is_broadcast_labels(labels: Any) -> bool:
-    """Whether some labels stand for an ellipsis: they broadcast."""
+    """Whether some labels represent an ellipsis: they broadcast."""
     return any(a.isdigit() for a in labels)
 
 

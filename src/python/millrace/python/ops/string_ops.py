@@ -36,7 +36,7 @@ def regex_full_match(input: Any, pattern: Any, name: Optional[str] = None) -> An
 def regex_replace(
     input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: Optional[str] = None
 ) -> Any:
-    """Replaces the first match, or all of them, by `rewrite`, in which \\1 to \\9 stand for groups."""
+    """Replaces the first match, or all of them, by `rewrite`, in which \\1 to \\9 represent groups."""
     if isinstance(pattern, compat.bytes_or_text_types) and isinstance(rewrite, compat.bytes_or_text_types):
         return gen_string_ops.static_regex_replace(
             input=input, pattern=pattern, rewrite=rewrite, replace_global=replace_global, name=name

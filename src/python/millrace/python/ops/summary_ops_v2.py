@@ -336,7 +336,7 @@ def trace_on(graph: bool = True, profiler: bool = False) -> None:  # noqa: F811
 
 
 def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> None:
-    """Writes what was traced, and ends the trace; ValueError if none was begun."""
+    """Writes the trace and ends it; ValueError if no trace was started."""
     global _trace
     del profiler_outdir
     if _trace is None:

@@ -29,7 +29,7 @@ def _check_dtypes(value: Any, dtype: Any) -> None:
 class TensorArray:
     """An array of tensors of one type, each of which is written once.
 
-    Operations take and give a flow, a scalar that stands for the state of the array: each write returns a
+    Operations take and give a flow, a scalar that represents the state of the array: each write returns a
     TensorArray with a new flow, which later operations must use.
     """
 
@@ -215,7 +215,7 @@ class TensorArray:
         return value
 
     def write(self, index: Any, value: Any, name: str | None = None) -> "TensorArray":
-        """Writes `value` to the element number `index`; returns the array to go on with."""
+        """Writes `value` to the element number `index`; returns the array to continue with."""
         with ops.name_scope(name, "TensorArrayWrite", [self._handle, index, value]):
             value = ops.convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             _check_dtypes(value, self._dtype)
@@ -360,7 +360,7 @@ class TensorArraySpec(type_spec.TypeSpec):  # type: ignore[misc]
         )
 
     def most_specific_compatible_type(self, other: Any) -> Any:
-        """The narrowest type that includes both; ValueError where there is none."""
+        """The narrowest type that includes both; ValueError if there is none."""
         if not self.is_compatible_with(other):
             raise ValueError("Types are not compatible")
         infer_shape = self._infer_shape and other._infer_shape

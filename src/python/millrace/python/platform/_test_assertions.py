@@ -60,7 +60,7 @@ class TestCase(unittest.TestCase):
         self.assertCountEqual(expected_seq, actual_seq, msg)
 
     def assertSameElements(self, expected_seq: Any, actual_seq: Any, msg: Any = None) -> None:  # noqa: N802
-        """The same elements, however often and in whatever order."""
+        """The same elements, however often and in any order."""
         try:
             same = set(expected_seq) == set(actual_seq)
         except TypeError:

@@ -220,7 +220,7 @@ class SavedModelBuilder(_SavedModelBuilder):
 
         Args:
           sess: session with the variables.
-          others: as of `add_meta_graph`.
+          others: as in `add_meta_graph`.
 
         Raises:
           AssertionError: if variables were saved already, or a signature is not whole.

@@ -19,7 +19,7 @@ from millrace.python.util import compat
 
 
 def parse_saved_model(export_dir: Any) -> Any:
-    """The SavedModel message of a folder. Raises IOError where there is none or it cannot be parsed."""
+    """The SavedModel message of a folder. Raises IOError if there is none or it cannot be parsed."""
     from google.protobuf import message
     from google.protobuf import text_format
     from millrace.core.protobuf import saved_model_pb2
@@ -144,7 +144,7 @@ class SavedModelLoader:
     """Loads graph, variables and the rest of a SavedModel, together or one by one."""
 
     def __init__(self, export_dir: Any) -> None:
-        """Args: export_dir: folder of the model. Raises IOError where there is none."""
+        """Args: export_dir: folder of the model. Raises IOError if there is none."""
         self._export_dir = export_dir
         self._variables_path = saved_model_utils.get_variables_path(export_dir)
         self._saved_model = parse_saved_model(export_dir)
@@ -164,7 +164,7 @@ class SavedModelLoader:
         return self._saved_model
 
     def get_meta_graph_def_from_tags(self, tags: Any) -> Any:
-        """The graph with exactly these tags. Raises RuntimeError where there is none."""
+        """The graph with exactly these tags. Raises RuntimeError if there is none."""
         wanted = {tags} if isinstance(tags, str) else set(tags)
         available = []
         for meta_graph_def in self._saved_model.meta_graphs:

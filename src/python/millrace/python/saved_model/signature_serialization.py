@@ -31,7 +31,7 @@ def _valid_signature(concrete_function: Any) -> bool:
 
 
 def find_function_to_export(functions: dict[str, Any]) -> Any:
-    """The one among an object's functions that can be a signature, None where there is none or more than one."""
+    """The one among an object's functions that can be a signature, None if there is none or more than one."""
     if functions.get(DEFAULT_SIGNATURE_ATTR) is not None:
         return functions[DEFAULT_SIGNATURE_ATTR]
     possible = []

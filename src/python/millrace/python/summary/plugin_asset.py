@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Files that plugins of TensorBoard want beside a graph."""
+"""Additional files for plugins of TensorBoard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLUGIN_ASSET_PREFIX = "__tensorboard_plugin_asset__"
 
 
 def get_plugin_asset(plugin_asset_cls: Any, graph: Any = None) -> Any:
-    """The asset of a class in a graph, made where there is none.
+    """The asset of a class in a graph, made if there is none.
 
     Raises:
       ValueError: if the class has no name, or another class has the same.

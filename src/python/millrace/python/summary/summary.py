@@ -79,7 +79,7 @@ def image(
       tensor: uint8 or float of shape [batch, height, width, channels], with 1, 3 or 4 channels. Floats are
         scaled to 0..255, about 127 where there are negative ones.
       max_outputs: at most so many of the batch are shown.
-      others: as of `scalar`.
+      others: as in `scalar`.
 
     Returns:
       A string scalar: a serialized Summary.
@@ -114,7 +114,7 @@ def audio(
     Args:
       tensor: float in [-1, 1] of shape [batch, frames, channels] or [batch, frames].
       sample_rate: float scalar: samples in a second.
-      others: as of `image`.
+      others: as in `image`.
     """
     with _summary_op_util.summary_scope(name, family=family, values=[tensor]) as (tag, scope):
         sample_rate = ops.convert_to_tensor(sample_rate, dtype=dtypes.float32, name="sample_rate")
@@ -149,7 +149,7 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Any:
 
 
 def merge_all(key: str = ops.GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Any:
-    """One summary of all in a collection, below `scope` if given; None where there are none."""
+    """One summary of all in a collection, below `scope` if given; None if there are none."""
     summary_ops = ops.get_collection(key, scope=scope)
     if not summary_ops:
         return None

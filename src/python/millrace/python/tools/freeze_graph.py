@@ -108,8 +108,8 @@ def freeze_graph_with_def_protos(
       initializer_nodes: operations to be run after variables are restored.
       variable_names_whitelist: the variables that become constants; all when empty.
       variable_names_blacklist: variables that stay.
-      input_meta_graph_def: a MetaGraphDef in place of the GraphDef.
-      input_saved_model_dir, saved_model_tags: a SavedModel in place of it.
+      input_meta_graph_def: a MetaGraphDef instead of the GraphDef.
+      input_saved_model_dir, saved_model_tags: a SavedModel instead of it.
       checkpoint_version: of the saver.
 
     Returns:

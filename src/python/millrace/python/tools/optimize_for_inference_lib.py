@@ -72,7 +72,7 @@ def node_name_from_input(node_name: str) -> str:
 
 
 def node_from_map(node_map: dict[str, Any], name: str) -> Any:
-    """The node of an input; ValueError when there is none."""
+    """The node of an input; ValueError if there is none."""
     stripped = node_name_from_input(name)
     if stripped not in node_map:
         raise ValueError("No node named '%s' found in map." % name)
@@ -135,7 +135,7 @@ class _Fold:
         self.scaled = (weights * scale.reshape(shape)).astype(weights.dtype)
 
     def nodes(self) -> list[Any]:
-        """The nodes that take the place of the convolution and the batch norm."""
+        """The nodes that replace the convolution and the batch norm."""
         offset_name = self.conv.name + "_bn_offset"
         conv = node_def_pb2.NodeDef()
         conv.CopyFrom(self.conv)

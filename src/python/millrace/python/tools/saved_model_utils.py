@@ -9,7 +9,7 @@ from millrace.python.saved_model import loader_impl as loader
 
 
 def read_saved_model(saved_model_dir: str) -> Any:
-    """The SavedModel message of a folder; IOError when there is none."""
+    """The SavedModel message of a folder; IOError if there is none."""
     return loader._parse_saved_model(saved_model_dir)
 
 
@@ -21,7 +21,7 @@ def get_saved_model_tag_sets(saved_model_dir: str) -> list[list[str]]:
 
 
 def get_meta_graph_def(saved_model_dir: str, tag_set: str) -> Any:
-    """The MetaGraphDef with exactly these tags, which commas separate; RuntimeError when there is none."""
+    """The MetaGraphDef with exactly these tags, which commas separate; RuntimeError if there is none."""
     wanted = set(tag_set.split(","))
     for meta_graph_def in read_saved_model(saved_model_dir).meta_graphs:
         if set(meta_graph_def.meta_info_def.tags) == wanted:

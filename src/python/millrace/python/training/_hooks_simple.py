@@ -19,7 +19,7 @@ from millrace.python.training.session_run_hook import SessionRunHook
 
 
 def _as_graph_element(obj: Any) -> Any:
-    """The tensor or op of the default graph that `obj`, a name or element, stands for.
+    """The tensor or op of the default graph that `obj`, a name or element, represents.
 
     Raises:
       ValueError: if it is of another graph, or a name with no output number has several outputs.
@@ -325,7 +325,7 @@ class NanTensorHook(SessionRunHook):
 
 
 class GlobalStepWaiterHook(SessionRunHook):
-    """Holds a worker back until the global step has a value: workers that begin one after the other."""
+    """Holds a worker back until the global step has a value: workers that begin one after another."""
 
     def __init__(self, wait_until_step: int) -> None:
         self._wait_until_step = wait_until_step

@@ -111,7 +111,7 @@ def store_sparse_tensors(
       shared_map_ops: op of the map to share, or None, for each.
 
     Returns:
-      The list with handles in place of sparse tensors, and how to get them back.
+      The list with handles instead of sparse tensors, and how to get them back.
     """
     shared_map_ops = shared_map_ops or [None] * len(tensor_list)
     stored_list, meta = [], []

@@ -69,7 +69,7 @@ class Scaffold:
         self._saver = saver
 
     def finalize(self) -> Scaffold:
-        """Makes what is missing, or takes it from the graph's collections, and makes the graph final."""
+        """Creates missing ops, or takes them from the graph's collections, and finalizes the graph."""
         if self._init_op is None:
 
             def default_init_op() -> Any:
@@ -241,7 +241,7 @@ class WorkerSessionCreator(SessionCreator):
     def __init__(
         self, scaffold: Any = None, master: str = "", config: Any = None, max_wait_secs: float = 30 * 60
     ) -> None:
-        """Args: as of ChiefSessionCreator; max_wait_secs: how long to wait."""
+        """Args: as in ChiefSessionCreator; max_wait_secs: how long to wait."""
         self._scaffold = scaffold or Scaffold()
         self._session_manager: Any = None
         self._master = master

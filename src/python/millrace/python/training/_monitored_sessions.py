@@ -72,7 +72,7 @@ class _MonitoredSession:
         return self._tf_sess().graph
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Runs as a Session does, with the hooks. Arguments: as of `Session.run`.
+        """Runs as a Session does, with the hooks. Arguments: as in `Session.run`.
 
         Raises:
           RuntimeError: after `close`, or when a stop was requested.
@@ -191,7 +191,7 @@ class SingularMonitoredSession(_MonitoredSession):
         stop_grace_period_secs: float = 120,
         checkpoint_filename_with_path: str | None = None,
     ) -> None:
-        """Args: as of ChiefSessionCreator and MonitoredSession."""
+        """Args: as in ChiefSessionCreator and MonitoredSession."""
         session_creator = ChiefSessionCreator(
             scaffold=scaffold,
             master=master,

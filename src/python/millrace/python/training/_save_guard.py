@@ -13,7 +13,7 @@ _MOST_TERMS = 1 << 50
 
 
 def _term_of(name: str) -> int:
-    """The term that a file stands for; 0 for another file."""
+    """The term that a file represents; 0 for another file."""
     digits = name[len(_PREFIX) :]
     if not name.startswith(_PREFIX) or not (digits.isascii() and digits.isdigit()):
         return 0

@@ -142,7 +142,7 @@ class BaseSaverBuilder:
         preferred_shard: int = -1,
         name: str = "restore_all",
     ) -> Any:
-        """The op that restores all saveables, one after the other if `restore_sequentially`."""
+        """The op that restores all saveables, one after another if `restore_sequentially`."""
         all_tensors = self.bulk_restore(filename_tensor, saveables, preferred_shard, restore_sequentially)
         assign_ops: list[Any] = []
         idx = 0
@@ -204,7 +204,7 @@ class BaseSaverBuilder:
         restore_sequentially: bool = False,
         filename: str = "model",
     ) -> Any:
-        """Adds the ops and returns the SaverDef that names them. Arguments: as of Saver."""
+        """Adds the ops and returns the SaverDef that names them. Arguments: as in Saver."""
         return self._build_internal(
             names_to_saveables=names_to_saveables,
             reshape=reshape,

@@ -17,7 +17,7 @@ from millrace.python.training import training_ops
 class AdagradDAOptimizer(optimizer.Optimizer):
     """Adagrad dual averaging, for sparse linear models.
 
-    Slots: `gradient_accumulator` and `gradient_squared_accumulator`. Reference: as of AdagradOptimizer.
+    Slots: `gradient_accumulator` and `gradient_squared_accumulator`. Reference: as in AdagradOptimizer.
     """
 
     def __init__(

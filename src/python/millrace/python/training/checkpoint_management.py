@@ -76,7 +76,7 @@ def update_checkpoint_state(
     all_model_checkpoint_timestamps: Any = None,
     last_preserved_timestamp: float | None = None,
 ) -> None:
-    """Writes the state file. Arguments: as of `generate_checkpoint_state_proto`; latest_filename: its name.
+    """Writes the state file. Arguments: as in `generate_checkpoint_state_proto`; latest_filename: its name.
 
     Raises:
       RuntimeError: if a checkpoint has the name of the state file.
@@ -137,7 +137,7 @@ def update_checkpoint_state_internal(
 
 
 def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None) -> Any:
-    """The CheckpointState that a folder's state file holds, with full paths, or None where there is none.
+    """The CheckpointState that a folder's state file holds, with full paths, or None if there is none.
 
     Raises:
       ValueError: if the file names no checkpoint.
@@ -244,7 +244,7 @@ def meta_graph_filename(checkpoint_filename: str, meta_graph_suffix: str = "meta
 class CheckpointManager:
     """Keeps some of the checkpoints of an object in a folder and deletes the others.
 
-    The state file remembers the times, so that a new manager of the folder goes on where the old one ended.
+    The state file remembers the times, so that a new manager of the folder continues where the old one ended.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Initial values out of matrices of checkpoints whose rows and columns stand for words of vocabularies."""
+"""Initial values out of matrices of checkpoints whose rows and columns represent words of vocabularies."""
 
 from __future__ import annotations
 

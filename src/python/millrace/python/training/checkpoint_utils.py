@@ -65,7 +65,7 @@ def checkpoints_iterator(
     Args:
       min_interval_secs: least time between two.
       timeout: longest time to wait for one, None for ever.
-      timeout_fn: called after that time: a true result ends the iteration, else it goes on.
+      timeout_fn: called after that time: a true result ends the iteration, else it continues.
     """
     checkpoint_path: str | None = None
     while True:

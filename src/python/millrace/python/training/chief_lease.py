@@ -149,7 +149,7 @@ class LeasedSessionCreator(SessionCreator):
         checkpoint_dir: str | None,
         max_wait_secs: float,
     ) -> None:
-        """Args: as of ChiefSessionCreator and WorkerSessionCreator."""
+        """Args: as in ChiefSessionCreator and WorkerSessionCreator."""
         self.lease = lease
         self.is_chief = False  # in the session that was made last
         self._max_wait_secs = max_wait_secs

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Coordinator: lets any of several threads ask all of them to stop, and hands their errors to whoever joins."""
+"""Coordinator: any of several threads can request a stop of all; their errors are raised by `join`."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Coordinator:
         """Waits until all threads have ended.
 
         Args:
-          threads: threads to wait for beside the registered ones.
+          threads: threads to wait for in addition to the registered ones.
           stop_grace_period_secs: time that threads have to end after a stop was asked for.
           ignore_live_threads: do not raise when threads are still alive after that.
 

@@ -151,7 +151,7 @@ def string_input_producer(
     name: str | None = None,
     cancel_op: Any = None,
 ) -> Any:
-    """A queue of strings, such as names of files, for readers. Arguments: as of `input_producer`.
+    """A queue of strings, such as names of files, for readers. Arguments: as in `input_producer`.
 
     Raises:
       ValueError: if `string_tensor` is an empty list; an empty tensor fails when it runs.
@@ -188,7 +188,7 @@ def range_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """A queue of the integers from 0 to limit - 1. Other arguments: as of `input_producer`."""
+    """A queue of the integers from 0 to limit - 1. Other arguments: as in `input_producer`."""
     with ops.name_scope(name, "input_producer", [limit]) as name:
         range_tensor = math_ops.range(limit)
         return input_producer(
@@ -217,7 +217,7 @@ def slice_input_producer(
 
     Args:
       tensor_list: tensors with the same dimension 0.
-      others: as of `input_producer`, of the queue of indices.
+      others: as in `input_producer`, of the queue of indices.
 
     Raises:
       ValueError: if the list is empty.
@@ -385,7 +385,7 @@ def shuffle_batch(
 
     Args:
       min_after_dequeue: examples that stay in the queue, so that they mix.
-      others: as of `batch`; `seed` of the order.
+      others: as in `batch`; `seed` of the order.
 
     Raises:
       ValueError: if `capacity` is not above `min_after_dequeue`, or shapes cannot be inferred.

@@ -240,7 +240,7 @@ def cosine_decay_restarts(
 ) -> Any:
     """Cosine decay with restarts: each period `t_mul` times as long and `m_mul` times as high as the last.
 
-    Reference: as of `cosine_decay`.
+    Reference: as in `cosine_decay`.
 
     Raises:
       ValueError: if `global_step` is None.

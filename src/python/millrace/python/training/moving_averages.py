@@ -133,7 +133,7 @@ class ExponentialMovingAverage:
     """Averages of variables (and tensors) that forget: shadow = decay * shadow + (1 - decay) * value.
 
     `apply` makes the shadow variables and the op that updates them; `average` gives the shadow of a variable;
-    `variables_to_restore` maps names in a checkpoint so that averages are loaded in place of the variables.
+    `variables_to_restore` maps names in a checkpoint so that averages are loaded instead of the variables.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class ExponentialMovingAverage:
         return unique
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
-        """A dict for Saver: name in the checkpoint -> variable, with averages in place of averaged variables.
+        """A dict for Saver: name in the checkpoint -> variable, with averages instead of averaged variables.
 
         Args:
           moving_avg_variables: variables to load from their averages; those of MOVING_AVERAGE_VARIABLES and

@@ -137,7 +137,7 @@ class Optimizer(trackable.Trackable):
     ) -> list[tuple[Any, Any]]:
         """Gradients of `loss` by variables: a list of pairs (gradient or None, variable) in order of `var_list`.
 
-        Args: as of `minimize`.
+        Args: as in `minimize`.
 
         Raises:
           TypeError: if `var_list` holds something that is no variable.

@@ -14,7 +14,7 @@ from millrace.python.training import training_ops
 
 
 class ProximalAdagradOptimizer(optimizer.Optimizer):
-    """Proximal Adagrad. Slot: `accumulator`. Reference: as of ProximalGradientDescentOptimizer."""
+    """Proximal Adagrad. Slot: `accumulator`. Reference: as in ProximalGradientDescentOptimizer."""
 
     def __init__(
         self,

@@ -90,5 +90,5 @@ def _text(name: Any) -> str:
 
 
 def NewCheckpointReader(filepattern: Any) -> CheckpointReader:  # noqa: N802
-    """A CheckpointReader of a checkpoint. Errors: as of its constructor."""
+    """A CheckpointReader of a checkpoint. Errors: as in its constructor."""
     return CheckpointReader(os.fspath(filepattern))

@@ -269,7 +269,7 @@ def start_queue_runners(
     Args:
       sess: session; the default session if None.
       coord: coordinator of the threads, or None.
-      daemon, start: as of `QueueRunner.create_threads`.
+      daemon, start: as in `QueueRunner.create_threads`.
       collection: where the runners are.
 
     Returns:

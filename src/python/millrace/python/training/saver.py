@@ -47,7 +47,7 @@ now on by default.
 
 
 def _get_saver_or_default() -> Any:
-    """The saver of the collection SAVERS; a sharded one of all variables, added there, where there is none."""
+    """The saver of the collection SAVERS; a sharded one of all variables, added there, if there is none."""
     collection_key = ops.GraphKeys.SAVERS
     savers = ops.get_collection(collection_key)
     if savers:
@@ -104,7 +104,7 @@ class Saver:
           var_list: variables and saveables, in a list or a dict by names in the checkpoint; all if None.
           reshape: variables keep their shape when a value of another shape and the same size is restored.
           sharded: each device writes files of its own.
-          max_to_keep: how many checkpoints are kept; None or 0 for all.
+          max_to_keep: the number of checkpoints kept; None or 0 for all.
           keep_checkpoint_every_n_hours: one checkpoint in that time is never deleted.
           name: scope of the ops.
           restore_sequentially: restore one variable after the other, which needs less memory.

@@ -199,7 +199,7 @@ class Server:
         this is; protocol: "grpc"; config: ConfigProto of sessions; start: start it at once.
 
         Raises:
-          TypeError, ValueError: as of the arguments.
+          TypeError, ValueError: for invalid arguments.
           tf.errors.OpError: if the server cannot be made.
         """
         from millrace.python.training import _server_native

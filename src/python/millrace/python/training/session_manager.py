@@ -177,7 +177,7 @@ class SessionManager:
         max_wait_secs: float = 7200,
         config: Any = None,
     ) -> tuple[Any, bool]:
-        """A session, and whether the model is ready in it after restoring. Arguments: as of `prepare_session`."""
+        """A session, and whether the model is ready in it after restoring. Arguments: as in `prepare_session`."""
         sess, is_loaded_from_checkpoint = self._restore_checkpoint(
             master,
             saver,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks of monitored sessions: what they are called with, and what they may ask for."""
+"""Hooks of monitored sessions, their arguments and requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SessionRunHook:
         return None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """After each run that succeeded, with the SessionRunValues of what was asked for."""
+        """Called after each successful run, with the SessionRunValues of the requested fetches."""
 
     def end(self, session: Any) -> None:
         """At the end, unless an error ends the session."""

@@ -48,7 +48,7 @@ def get_global_step(graph: Any = None) -> Any:
     It is the sole member of the collection GLOBAL_STEP or, where that is empty, the tensor `global_step:0`.
 
     Returns:
-      An integer scalar variable or tensor, or None where there is none or more than one.
+      An integer scalar variable or tensor, or None if there is none or more than one.
 
     Raises:
       TypeError: if the tensor found is not an integer scalar.
@@ -100,7 +100,7 @@ def _make_global_step() -> Any:
 
 
 def get_or_create_global_step(graph: Any = None) -> Any:
-    """The global step of `graph`, made where there is none."""
+    """The global step of `graph`, made if there is none."""
     graph = _graph_or_default(graph)
     tensor = get_global_step(graph)
     return create_global_step(graph) if tensor is None else tensor

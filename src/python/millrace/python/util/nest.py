@@ -47,7 +47,7 @@ is_nested_or_composite = is_sequence_or_composite
 
 
 class _DotString:
-    """Prints as a dot: stands for the leaves where the shape of a structure is shown."""
+    """Prints as a dot: represents the leaves where the shape of a structure is shown."""
 
     def __str__(self) -> str:
         return "."

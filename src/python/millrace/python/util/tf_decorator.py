@@ -9,7 +9,7 @@ from typing import Any, Callable, List, Optional, Tuple
 
 
 class TFDecorator:
-    """A callable that stands for `target`; `decorated_target` is what it decorates, `decorator_name` who made it."""
+    """A callable that represents `target`; `decorated_target` is what it decorates, `decorator_name` who made it."""
 
     def __init__(
         self,

@@ -105,7 +105,7 @@ def _wrapper_type(kind: Any) -> Any:
 
 
 def _add_should_use_warning(x: Any, fatal_error: bool = False) -> Any:
-    """Returns an object that stands for `x` and logs an error when it is dropped before any use."""
+    """Returns an object that represents `x` and logs an error when it is dropped before any use."""
     if x is None or context.executing_eagerly():
         return x
     return _wrapper_type(type(x))(x, _Unused(x, sys._getframe(1), fatal_error))

@@ -43,7 +43,7 @@ def _parse(text: str) -> list[tuple[str, dict[str, list[str]]]]:
 def TransformGraph(  # noqa: N802
     input_graph_def: Any, inputs: list[str], outputs: list[str], transforms: list[str]
 ) -> Any:
-    """A GraphDef after some transforms, one after the other.
+    """A GraphDef after some transforms, one after another.
 
     Args:
       input_graph_def: a GraphDef; it stays as it is.

@@ -67,7 +67,7 @@ _LAYERS: list[Any] = [
 def inception_v1_base(
     inputs: Any, final_endpoint: str = "Mixed_5c", scope: Any = "InceptionV1"
 ) -> tuple[Any, dict[str, Any]]:
-    """The network until `final_endpoint`, and the outputs of its layers; ValueError where there is none."""
+    """The network until `final_endpoint`, and the outputs of its layers; ValueError if there is none."""
     with variable_scope.variable_scope(scope, "InceptionV1", [inputs]):
         with arg_scope([conv2d, fully_connected], weights_initializer=trunc_normal(0.01)):
             with arg_scope([conv2d, max_pool2d], stride=1, padding="SAME"):

@@ -94,7 +94,7 @@ def inception_v2_base(
     depth_multiplier: float = 1.0,
     scope: Any = None,
 ) -> tuple[Any, dict[str, Any]]:
-    """The network until `final_endpoint`, and the outputs of its layers; ValueError where there is none."""
+    """The network until `final_endpoint`, and the outputs of its layers; ValueError if there is none."""
     depth = _inception.scaled_depth(min_depth, depth_multiplier)
     with variable_scope.variable_scope(scope, "InceptionV2", [inputs]):
         scoped = [conv2d, max_pool2d, avg_pool2d, separable_conv2d]

@@ -55,7 +55,7 @@ def resnet_v1(
     Args:
       inputs: the images.
       blocks: a list of `resnet_utils.Block`.
-      num_classes: how many logits; None leaves them out.
+      num_classes: the number of logits; None leaves them out.
       is_training: whether batches are normalised by themselves.
       global_pool: whether to average over the image before the logits.
       output_stride: the ratio of the sizes of the image and of the result; None for that of the blocks.

@@ -120,7 +120,7 @@ class SparseTensorSliceDataset(_WithSpec, DatasetSource):
 
 
 class _VariantDataset(_WithSpec):
-    """A dataset that a variant stands for."""
+    """A dataset that a variant represents."""
 
     def __init__(self, dataset_variant: Any, element_spec: Any) -> None:
         self._structure = element_spec
@@ -143,12 +143,12 @@ class _NestedVariant(_VariantDataset):
 
 
 def from_variant(variant: Any, structure: Any) -> Any:
-    """The dataset that a variant stands for."""
+    """The dataset that a variant represents."""
     return _VariantDataset(variant, structure)
 
 
 def to_variant(dataset: Any) -> Any:
-    """The scalar variant that stands for a dataset."""
+    """The scalar variant that represents a dataset."""
     return dataset._variant_tensor
 
 

@@ -318,7 +318,7 @@ class DatasetV1(DatasetV2):
 
     @abc.abstractmethod
     def _as_variant_tensor(self) -> Any:
-        """The scalar variant that stands for the dataset."""
+        """The scalar variant that represents the dataset."""
         raise NotImplementedError("Dataset._as_variant_tensor")
 
     def _inputs(self) -> list[Any]:

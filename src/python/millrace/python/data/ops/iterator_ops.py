@@ -154,7 +154,7 @@ class Iterator(trackable.Trackable):
         )
 
     def string_handle(self, name: Any = None) -> Any:
-        """A scalar string that stands for the iterator, to be fed to `from_string_handle`."""
+        """A scalar string that represents the iterator, to be fed to `from_string_handle`."""
         if name is None:
             return self._string_handle
         return gen_dataset_ops.iterator_to_string_handle(self._iterator_resource, name=name)

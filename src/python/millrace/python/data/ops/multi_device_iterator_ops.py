@@ -16,7 +16,7 @@ class MultiDeviceIterator:
     Args:
       dataset: the dataset.
       devices: the names of the devices, in order.
-      max_buffer_size: how many elements are kept for each device at most.
+      max_buffer_size: the maximum number of elements kept for each device.
       prefetch_buffer_size: not used, the elements are kept in the memory that all devices share.
       source_device: where the dataset is read.
     """

@@ -49,7 +49,7 @@ class Optional(composite_tensor.CompositeTensor, metaclass=abc.ABCMeta):
 
 
 class _OptionalImpl(Optional):
-    """An Optional that a variant stands for."""
+    """An Optional that a variant represents."""
 
     def __init__(self, variant_tensor: Any, value_structure: Any) -> None:
         self._variant_tensor = variant_tensor

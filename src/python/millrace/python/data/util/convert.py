@@ -18,7 +18,7 @@ def optional_param_to_tensor(
 
 
 def partial_shape_to_tensor(shape_like: Any) -> Any:
-    """A vector, int64, of a TensorShape or something like one: -1 stands for an unknown size.
+    """A vector, int64, of a TensorShape or a compatible value: -1 represents an unknown size.
 
     Raises:
       ValueError: the rank is not known or the tensor is no vector.

@@ -75,7 +75,7 @@ class DebugCLI:
         self._passed_filter = passed_filter
 
     def run_ui(self) -> Any:
-        """Asks until a command goes on: the options of "run"; None to end the program."""
+        """Reads commands until one resumes the run: the options of "run"; None to end the program."""
         print("tfdbg: " + self._intro)
         if self._error is not None:
             print("The run ended with an error:\n%s" % self._error)

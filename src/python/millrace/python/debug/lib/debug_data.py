@@ -255,7 +255,7 @@ class DebugDumpDir(DumpGraphs):
 
     @property
     def size(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return sum(len(data) for data in self._dump_tensor_data.values())
 
     @property
@@ -275,11 +275,11 @@ class DebugDumpDir(DumpGraphs):
         device_name: Any = None,
         exclude_node_names: Any = None,
     ) -> list[DebugTensorDatum]:
-        """The values for which a filter says yes.
+        """The values that a filter accepts.
 
         Args:
           predicate: a function of a DebugTensorDatum and the array.
-          first_n: so many at most; 0 or less: all.
+          first_n: at most this number; 0 or less: all.
           device_name: only those of this device.
           exclude_node_names: a pattern of names of nodes that are left out.
         """
@@ -340,7 +340,7 @@ class DebugDumpDir(DumpGraphs):
         return self._python_graph
 
     def set_python_graph(self, python_graph: Any) -> None:
-        """Tells the graph of the program, from which come the lines that made the nodes."""
+        """Sets the graph of the program, for the source lines that created the nodes."""
         self._python_graph = python_graph
         self._node_traceback = {op.name: op.traceback for op in python_graph.get_operations()}
 

@@ -114,7 +114,7 @@ class GradientsDebugger:
             )
 
     def register_gradient_tensor(self, x_tensor_name: str, gradient_tensor: Any) -> None:
-        """Says what the gradient of a tensor is."""
+        """Registers the gradient of a tensor."""
         if len(_gradient_debuggers) == 1 or self._is_active_context:
             self._check_same_graph(gradient_tensor)
             self._gradient_tensors[x_tensor_name] = gradient_tensor

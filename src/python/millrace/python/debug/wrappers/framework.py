@@ -160,7 +160,7 @@ class BaseDebugWrapperSession(session.SessionInterface):
     Args:
       sess: the session.
       thread_name_filter: a pattern of names of threads; runs of others are not watched. None: all are.
-      pass_through_operrors: whether errors of a run are raised in place of being handed to on_run_end.
+      pass_through_operrors: whether errors of a run are raised instead of being handed to on_run_end.
     """
 
     def __init__(self, sess: Any, thread_name_filter: Any = None, pass_through_operrors: Any = False) -> None:
@@ -194,7 +194,7 @@ class BaseDebugWrapperSession(session.SessionInterface):
 
     @property
     def run_call_count(self) -> int:
-        """How many runs there were."""
+        """The number of runs."""
         return self._run_call_count
 
     def increment_run_call_count(self) -> int:

@@ -160,7 +160,7 @@ class LocalCLIDebugWrapperSession(framework.BaseDebugWrapperSession):
         )
 
     def _launch_cli(self) -> Any:
-        """Asks until there is a command that goes on."""
+        """Reads commands until one resumes the run."""
         self._run_through_times = 1
         request = self._run_cli.run_ui()
         if request is None:

@@ -14,9 +14,9 @@ def test_moment_matching(samples: Any, number_moments: int, dist: Any, stride: i
 
     Args:
       samples: an array of one dimension.
-      number_moments: how many moments.
+      number_moments: the number of moments.
       dist: a distribution with `moment(n)`, as of scipy.stats.
-      stride: every how manieth sample counts; 0: each one.
+      stride: every n-th sample counts; 0: each one.
 
     Returns:
       For each moment its distance in standard deviations of its estimate: values above 6 are hardly chance.
@@ -57,7 +57,7 @@ def test_truncated_normal(
 
     Args:
       assert_equal, assert_all_close: assertions of a test.
-      n: how many samples.
+      n: the number of samples.
       y: the samples.
       mean_atol, median_atol, variance_rtol: how far mean and median may be from 0, the variance from what it is.
     """

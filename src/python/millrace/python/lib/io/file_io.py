@@ -137,7 +137,7 @@ class FileIO:
     __next__ = next
 
     def flush(self) -> None:
-        """Gives what was written to the system."""
+        """Passes buffered data to the operating system."""
         if self._file is not None and self._write_check_passed:
             with _raising(self.__name):
                 self._file.flush()
@@ -169,7 +169,7 @@ def file_exists_v2(path: Any) -> bool:
 
 
 def delete_file(filename: Any) -> None:
-    """Deletes a file. Raises NotFoundError where there is none."""
+    """Deletes a file. Raises NotFoundError if there is none."""
     delete_file_v2(filename)
 
 

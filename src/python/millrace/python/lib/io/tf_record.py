@@ -224,7 +224,7 @@ class TFRecordWriter:
             self._file.write(self._deflater.compress(frame) if self._deflater is not None else frame)
 
     def flush(self) -> None:
-        """Gives what was written to the system."""
+        """Passes buffered data to the operating system."""
         if self._file is None:
             raise errors.FailedPreconditionError(None, None, "Writer is closed.")
         with _paths.raising(self._path):

@@ -15,7 +15,7 @@ __all__ = ["LinearOperatorLowerTriangular"]
 
 
 class LinearOperatorLowerTriangular(linear_operator.LinearOperator):
-    """The lower triangle of `tril` [..., n, n]; what is above it is not read."""
+    """The lower triangle of `tril` [..., n, n]; elements above it are ignored."""
 
     def __init__(
         self,

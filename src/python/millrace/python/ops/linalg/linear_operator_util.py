@@ -155,7 +155,7 @@ def check_operator(operator: Any) -> Any:
 
 
 def check_operators(operators: Any) -> Any:
-    """Returns the type of operators; ValueError or TypeError when there are none or types differ."""
+    """Returns the type of operators; ValueError or TypeError if there are none or types differ."""
     if not operators:
         raise ValueError("Expected a non-empty list of operators. Found: %s" % operators)
     dtype = check_operator(operators[0]).dtype

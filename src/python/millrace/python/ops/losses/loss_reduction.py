@@ -21,6 +21,6 @@ class ReductionV2:
 
     @classmethod
     def validate(cls, key: Any) -> None:
-        """ValueError for what is none of them."""
+        """ValueError for any other value."""
         if key not in cls.all():
             raise ValueError("Invalid Reduction Key %s." % key)

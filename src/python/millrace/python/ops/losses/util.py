@@ -84,7 +84,7 @@ def get_regularization_losses(scope: Optional[str] = None) -> List[Any]:
 
 
 def get_regularization_loss(scope: Optional[str] = None, name: str = "total_regularization_loss") -> Any:
-    """Returns the sum of the losses of regularizers, 0.0 when there are none."""
+    """Returns the sum of the losses of regularizers, 0.0 if there are none."""
     losses = get_regularization_losses(scope)
     if losses:
         return math_ops.add_n(losses, name=name)
@@ -96,7 +96,7 @@ def get_regularization_loss(scope: Optional[str] = None, name: str = "total_regu
 def get_total_loss(
     add_regularization_losses: bool = True, name: str = "total_loss", scope: Optional[str] = None
 ) -> Any:
-    """Returns the sum of all losses; ValueError when there are none."""
+    """Returns the sum of all losses; ValueError if there are none."""
     losses = list(get_losses(scope=scope))
     if add_regularization_losses:
         losses += get_regularization_losses(scope=scope)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a model gives, as the signatures of a SavedModel."""
+"""Outputs of models, as signatures of a SavedModel."""
 from __future__ import annotations
 
 import abc
@@ -24,7 +24,7 @@ def _check_key(key: Any, what: str) -> None:
 
 
 class ExportOutput(metaclass=abc.ABCMeta):
-    """What a model gives; `as_signature_def` makes its signature."""
+    """The outputs of a model; `as_signature_def` makes its signature."""
 
     @abc.abstractmethod
     def as_signature_def(self, receiver_tensors: dict[str, Any]) -> Any:
@@ -198,14 +198,14 @@ class _SupervisedOutput(ExportOutput):
 
 
 class TrainOutput(_SupervisedOutput):
-    """What is computed while training."""
+    """The outputs of training."""
 
     def _get_signature_def_fn(self) -> Any:
         return signatures.supervised_train_signature_def
 
 
 class EvalOutput(_SupervisedOutput):
-    """What is computed while evaluating."""
+    """The outputs of evaluation."""
 
     def _get_signature_def_fn(self) -> Any:
         return signatures.supervised_eval_signature_def

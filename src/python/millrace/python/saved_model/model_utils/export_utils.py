@@ -81,7 +81,7 @@ def get_timestamped_export_dir(export_dir_base: Any) -> bytes:
 
 
 def get_temp_export_dir(timestamped_export_dir: bytes) -> bytes:
-    """The path beside it that is used while the model is written."""
+    """The temporary path next to it, used while the model is written."""
     folder, name = os.path.split(timestamped_export_dir)
     return os.path.join(compat.as_bytes(folder), compat.as_bytes("temp-" + compat.as_str(name)))
 

@@ -27,7 +27,7 @@ class FileWriterCache:
 
     @staticmethod
     def get(logdir: str) -> Any:
-        """The writer of a folder, made for the default graph where there is none."""
+        """The writer of a folder, made for the default graph if there is none."""
         with FileWriterCache._lock:
             if logdir not in FileWriterCache._cache:
                 FileWriterCache._cache[logdir] = FileWriter(logdir, graph=ops.get_default_graph())

@@ -45,7 +45,7 @@ class MixedPrecisionLossScaleOptimizer(optimizer.Optimizer):
         colocate_gradients_with_ops: bool = False,
         grad_loss: Any = None,
     ) -> list[tuple[Any, Any]]:
-        """Gradients of `loss`, computed at the scale and brought back. Arguments: as of Optimizer."""
+        """Gradients of `loss`, computed at the scale and brought back. Arguments: as in Optimizer."""
         scale = self._loss_scale()
         if callable(loss):
             unscaled = loss

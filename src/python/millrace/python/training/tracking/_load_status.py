@@ -14,7 +14,7 @@ from millrace.python.util import object_identity
 
 
 def get_session() -> Any:
-    """The default session. Raises ValueError where there is none."""
+    """The default session. Raises ValueError if there is none."""
     session = ops.get_default_session()
     if session is None:
         raise ValueError("No default session: pass `session`, or use `with session.as_default():`.")

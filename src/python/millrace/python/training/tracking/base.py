@@ -84,7 +84,7 @@ class CheckpointPosition:
         )
 
     def restore(self, trackable: Any) -> None:
-        """Restores `trackable`, and whatever can be reached from it, from this node on."""
+        """Restores `trackable`, and all objects reachable from it, from this node on."""
         with ops.init_scope():
             if self.bind_object(trackable):
                 restore_ops = trackable._restore_from_checkpoint_position(self)

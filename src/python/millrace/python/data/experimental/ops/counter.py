@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers without end."""
+"""Infinite datasets of numbers."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +11,7 @@ from millrace.python.framework import dtypes, ops
 
 
 def CounterV2(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Any:
-    """A dataset that counts from `start` in steps of `step`, without end."""
+    """An infinite dataset that counts from `start` in steps of `step`."""
     with ops.name_scope("counter"):
         start = ops.convert_to_tensor(start, dtype=dtype, name="start")
         step = ops.convert_to_tensor(step, dtype=dtype, name="step")
@@ -23,7 +23,7 @@ def CounterV2(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Any:
 
 
 def CounterV1(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Any:
-    """A dataset that counts from `start` in steps of `step`, without end."""
+    """An infinite dataset that counts from `start` in steps of `step`."""
     return dataset_ops.DatasetV1Adapter(CounterV2(start, step, dtype))
 
 

@@ -10,7 +10,7 @@ from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 
 
 def ignore_errors() -> Any:
-    """For `apply`: goes on with the next element where one has an error."""
+    """For `apply`: continues with the next element where one has an error."""
 
     def apply_fn(dataset: Any) -> Any:
         return _IgnoreErrorsDataset(dataset)

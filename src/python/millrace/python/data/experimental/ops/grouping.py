@@ -84,7 +84,7 @@ def bucket_by_sequence_length(
       element_length_func: gives the length, int32, of an element.
       bucket_boundaries: upper bounds (exclusive) of the lengths of the buckets but the last.
       bucket_batch_sizes: batch size of each bucket: one more.
-      padded_shapes, padding_values: as of padded_batch.
+      padded_shapes, padding_values: as in padded_batch.
       pad_to_bucket_boundary: unknown sizes become the bucket's bound less one.
       no_padding: elements of a batch are not padded.
       drop_remainder: whether batches that are not full are dropped.

@@ -17,7 +17,7 @@ def make_saveable_from_iterator(iterator: Any) -> Any:
 
 
 class CheckpointInputPipelineHook(session_run_hook.SessionRunHook):
-    """Saves the iterators of the collection "iterators" beside an estimator's checkpoints, and restores them."""
+    """Saves the iterators of the collection "iterators" with an estimator's checkpoints, and restores them."""
 
     def __init__(self, estimator: Any) -> None:
         self._dir = estimator.config.model_dir

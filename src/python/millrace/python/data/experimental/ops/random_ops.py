@@ -12,7 +12,7 @@ from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 
 
 class RandomDatasetV2(_datasets._WithSpec, _datasets.DatasetSource):
-    """Random numbers of 32 bits, int64, without end."""
+    """An infinite dataset of random 32-bit numbers, as int64."""
 
     def __init__(self, seed: Any = None) -> None:
         self._seed, self._seed2 = random_seed.get_seed(seed)
@@ -21,7 +21,7 @@ class RandomDatasetV2(_datasets._WithSpec, _datasets.DatasetSource):
 
 
 class RandomDatasetV1(dataset_ops.DatasetV1Adapter):
-    """Random numbers of 32 bits, int64, without end."""
+    """An infinite dataset of random 32-bit numbers, as int64."""
 
     def __init__(self, seed: Any = None) -> None:
         super().__init__(RandomDatasetV2(seed))

@@ -28,7 +28,7 @@ class CsvDatasetV2(_datasets._WithSpec, _datasets.DatasetSource):
       compression_type: "", "ZLIB" or "GZIP".
       buffer_size: bytes to read at once.
       header: whether each file begins with a line of names.
-      field_delim, use_quote_delim, na_value: as of decode_csv.
+      field_delim, use_quote_delim, na_value: as in decode_csv.
       select_cols: numbers of the columns that are read, all when None.
     """
 
@@ -128,7 +128,7 @@ def _maybe_shuffle_and_repeat(
 
 
 def _get_file_names(file_pattern: Any, shuffle: Any) -> list[str]:
-    """The files that match; ValueError when there is none."""
+    """The files that match; ValueError if there is none."""
     patterns = file_pattern if isinstance(file_pattern, (list, tuple)) else [file_pattern]
     if not patterns:
         raise ValueError("File pattern is empty.")

@@ -12,7 +12,7 @@ from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 
 
 def scan(initial_state: Any, scan_func: Any) -> Any:
-    """For `apply`: what `scan_func(state, element)` gives beside the next state: (next state, output)."""
+    """For `apply`: the outputs of `scan_func(state, element)`, which returns (next state, output)."""
 
     def apply_fn(dataset: Any) -> Any:
         return _ScanDataset(dataset, initial_state, scan_func)

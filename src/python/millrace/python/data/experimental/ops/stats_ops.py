@@ -11,7 +11,7 @@ from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 
 
 def set_stats_aggregator(stats_aggregator: Any, prefix: str = "", counter_prefix: str = "") -> Any:
-    """For `apply`: what is measured below goes to an aggregator."""
+    """For `apply`: statistics of the input stages are added to an aggregator."""
 
     def apply_fn(dataset: Any) -> Any:
         return _datasets._SetStatsAggregatorDataset(dataset, stats_aggregator, prefix, counter_prefix)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""DatasetSerializationTestBase: iterators that are saved and restored go on where they were."""
+"""DatasetSerializationTestBase: iterators that are saved and restored continue where they were."""
 from __future__ import annotations
 
 import os
@@ -20,7 +20,7 @@ Make = Callable[[], Any]
 
 
 def remove_variants(get_next_op: Any) -> Any:
-    """A structure of tensors with empty tuples in place of variants, which cannot be fetched."""
+    """A structure of tensors with empty tuples instead of variants, which cannot be fetched."""
 
     def without(element: Any) -> Any:
         if isinstance(element, ops.Tensor) and element.dtype == dtypes.variant:
