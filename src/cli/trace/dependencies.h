@@ -13,8 +13,8 @@
 
 namespace millrace::cli {
 
-// Which node waits for which, by name. Made of graphs of any origin, so nothing of it need be consistent:
-// inputs that no node has are left out.
+// Dependencies between nodes, by name. Graphs may be inconsistent: inputs without a node are left
+// out.
 class DependencyGraph {
  public:
   static constexpr int32_t kNone = -1;
@@ -32,7 +32,7 @@ class DependencyGraph {
   // Ends the last one: receivers get their senders.
   void FinishTransfers();
 
-  // The node of that name, if there are several the one on the device; kNone when there is none.
+  // The node of that name, on the device if there are several; kNone if there is none.
   int32_t Find(std::string_view name, std::string_view device) const;
   std::span<const int32_t> inputs(int32_t node) const { return nodes_[static_cast<size_t>(node)].inputs; }
   const std::string& op(int32_t node) const { return nodes_[static_cast<size_t>(node)].op; }
@@ -53,11 +53,11 @@ class DependencyGraph {
   std::vector<std::pair<int32_t, std::string>> recvs_;
 };
 
-// The graph that the labels of the nodes ("name = Op(inputs)") spell out.
+// The graph given by the labels of the nodes ("name = Op(inputs)").
 DependencyGraph GraphOfLabels(const Trace& trace);
 
-// Of each event, the events whose end it had to wait for.
-// Predecessors come before their event in Trace::events.
+// For each event, the events that it had to wait for. Predecessors come before their event in
+// Trace::events.
 struct EventDependencies {
   std::vector<uint32_t> first;  // of each event, and one more: where its predecessors begin
   std::vector<uint32_t> predecessors;
@@ -68,8 +68,8 @@ struct EventDependencies {
   }
 };
 
-// Finds them: a node that ran several times (in a loop) depends on the latest runs of its inputs before it;
-// nodes of the graph that no event tells about are passed through.
+// Computes them: a node that ran several times (in a loop) depends on the latest runs of its inputs before
+// it; nodes of the graph without events are passed through.
 EventDependencies FindEventDependencies(const Trace& trace, const DependencyGraph& graph);
 
 }  // namespace millrace::cli

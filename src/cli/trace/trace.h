@@ -10,7 +10,7 @@
 
 namespace millrace::cli {
 
-// Texts that occur often, each kept once.
+// Interned strings.
 class StringPool {
  public:
   uint32_t Add(std::string_view text) {
@@ -66,7 +66,7 @@ struct MemoryCurve {
   int64_t peak_ns = 0;
 };
 
-// A change of the memory of one allocator, or (absolute) what it had in use.
+// A change of the memory of one allocator, or (absolute) its memory in use.
 struct MemoryNote {
   uint32_t allocator = 0;  // in Trace::allocators
   int64_t ns = 0;

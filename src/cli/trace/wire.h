@@ -10,10 +10,10 @@
 
 namespace millrace::cli {
 
-// Walks over the fields of a serialised message without building it, so that messages of any size are taken
-// apart in constant memory. Calls `visit(number, bytes)` for each field that has a length (messages, strings)
-// and stops at its first error; other fields are skipped. DataLoss with the offset when the bytes are no
-// message.
+// Visits the fields of a serialised message without parsing it into an object, so that messages of any
+// size need constant memory. Calls `visit(number, bytes)` for each length-delimited field (messages,
+// strings) and stops at its first error; other fields are skipped. DataLoss with the offset for invalid
+// bytes.
 Status ForEachField(std::string_view message,
                     FunctionRef<Status(uint32_t number, std::string_view bytes)> visit);
 

@@ -19,7 +19,7 @@ class Event;
 
 namespace millrace::cli {
 
-// How much of each series is kept; the rest of its points are dropped at random.
+// Limits of each series; beyond them points are sampled at random.
 struct StoreLimits {
   size_t scalars = 1000;
   size_t histograms = 500;
@@ -53,9 +53,9 @@ struct Series {
   Reservoir<BlobPoint> blobs;
 
   Series(SeriesKind k, std::string t, const StoreLimits& limits);
-  // How many points were written, sampled or not.
+  // The number of points written, including those not sampled.
   uint64_t seen() const;
-  // How many points went away with the steps from `step` on.
+  // The number of removed points, with steps from `step` on.
   size_t RemoveFrom(int64_t step);
 };
 
@@ -70,23 +70,23 @@ struct Run {
   int64_t last_step = 0;
   double first_time = 0, last_time = 0;
 
-  // What TensorBoard goes by to find points that a restart has made obsolete.
+  // TensorBoard's criterion for points that a restart has made obsolete.
   double file_version = -1;
   int64_t most_recent_step = -1;
 };
 
-// What event files of several runs hold, sampled. One thread at a time. Any event is taken; what of it makes
-// no sense is counted, and said in `notes`.
+// The sampled contents of event files of several runs. Not thread-safe. Accepts any event; invalid parts are
+// counted and reported in `notes`.
 class EventStore {
  public:
   explicit EventStore(const StoreLimits& limits) : limits_(limits) {}
 
-  // The run of this name, made when there is none.
+  // The run of this name; created if necessary.
   Run& GetRun(const std::string& name);
   void RemoveRun(const std::string& name);
-  // Events come in the order of the run's files. A START of a session (files of version 2), or a step smaller
-  // than one before (older files), removes the points from its step on: they belong to what a restart did
-  // again.
+  // Events must be in the order of the run's files. A START of a session (files of version 2), or a step
+  // smaller than one before (older files), removes the points from its step on, because a restart computes
+  // them again.
   void Apply(const tensorflow::Event& event, Run* run);
 
   const std::map<std::string, std::unique_ptr<Run>>& runs() const { return runs_; }
@@ -94,14 +94,14 @@ class EventStore {
   const Series* FindSeries(uint64_t id) const;
   const BlobPoint* FindBlob(uint64_t series, uint64_t key) const;
 
-  // Grows with each change.
+  // Increases with each change.
   uint64_t generation() const { return generation_; }
   const StoreLimits& limits() const { return limits_; }
-  // What there is to say about files; each once.
+  // Messages about files, without duplicates.
   const std::vector<std::string>& notes() const { return notes_; }
   void Note(std::string text);
 
-  // For SummaryReader. Null when the run has too many series.
+  // For SummaryReader. Null if the run has too many series.
   Series* GetSeries(SeriesKind kind, const std::string& tag, Run* run);
   void AddBlob(Series* series, const Run& run, BlobPoint point);
   void Changed(Series* series) { series->version = ++generation_; }

@@ -13,23 +13,23 @@
 
 namespace millrace::cli {
 
-// Follows the event files of folders, which may grow and become more, into a store. One thread at a time.
+// Reads event files of folders into a store; files may grow and be added. Not thread-safe.
 class EventWatcher {
  public:
   // `env` is borrowed.
   EventWatcher(Env& env, std::vector<std::string> paths, const StoreLimits& limits)
       : env_(env), paths_(std::move(paths)), store_(limits) {}
 
-  // Reads what is new. The files of a run are read by their names, which have the time of their making. A
-  // record that is not whole yet waits for the next call; what is broken is noted, and the rest of its file
-  // left alone. When `enough` says so this ends early, and the next call goes on. False: all has been read.
-  // An error only when the folders can't be read.
+  // Reads new data. The files of a run are read in order of their names, which contain their creation times.
+  // An incomplete record is retried in the next call; after a corrupt one a note is added and the rest of the
+  // file is ignored. If `enough` returns true this ends early, and the next call continues. Returns false if
+  // all data has been read. An error only if the folders can't be read.
   StatusOr<bool> Refresh(const std::function<bool()>& enough);
   Status ReadAll();
 
   const EventStore& store() const { return store_; }
   size_t num_files() const { return files_.size(); }
-  // Of the files that are followed: what is there, and what of it has been read.
+  // The size of the files, and the number of bytes read.
   uint64_t bytes() const;
   uint64_t bytes_read() const;
 

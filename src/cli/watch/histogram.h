@@ -11,7 +11,7 @@ namespace millrace::cli {
 
 constexpr size_t kHistogramBins = 30;
 
-// How often there were values in each of kHistogramBins equal parts of [low, high].
+// The number of values in each of kHistogramBins equal parts of [low, high].
 struct HistogramPoint {
   int64_t step = 0;
   double wall_time = 0;
@@ -23,9 +23,9 @@ struct HistogramBucket {
   double left = 0, right = 0, count = 0;
 };
 
-// Puts buckets of any widths into equal ones; a bucket's values are taken to be spread evenly over it.
-// Buckets are cut at `low` and `high`; where the two are the same number, the range is made wider around it.
-// Nothing when there is no value or a limit is not finite.
+// Converts buckets of any widths to equal ones; the values of a bucket are assumed to be evenly distributed.
+// Buckets are cut at `low` and `high`; if the two are equal, the range is widened around them. Empty if there
+// is no value or a limit is not finite.
 std::optional<HistogramPoint> Rebin(std::span<const HistogramBucket> buckets, double low, double high);
 
 }  // namespace millrace::cli

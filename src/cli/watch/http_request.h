@@ -15,10 +15,10 @@ struct HttpRequest {
   bool too_late = false;                     // an answer that waited has to be given now
 };
 
-// Reads the head of a request: all up to the empty line. 0 when it is one that may be answered, or else the
-// status to refuse it with: 405 for anything but GET, 400 for what is no HTTP/1 request or has a body, 421
-// when `Host` is not the address of a machine, "localhost" or one of `own_names`. A page of another place,
-// whose name was made to lead here (DNS rebinding), can't pass that.
+// Parses the head of a request: everything up to the empty line. Returns 0 if it is acceptable, or else the
+// HTTP status of the refusal: 405 for methods other than GET, 400 for an invalid HTTP/1 request or one with a
+// body, 421 if `Host` is not an IP address, "localhost" or one of `own_names`. This protects against DNS
+// rebinding by other sites.
 int ParseHttpRequest(std::string_view head, std::span<const std::string> own_names, HttpRequest* request);
 
 }  // namespace millrace::cli

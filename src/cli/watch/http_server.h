@@ -21,8 +21,8 @@ struct HttpResponse {
   std::string body;
 };
 
-// Answers GET requests, one for each connection, in the thread that calls Serve. What a peer can do is
-// bounded: connections, bytes of a request, seconds to send one and to take the answer.
+// Serves GET requests, one for each connection, in the thread that calls Serve. Resources of peers are
+// limited: connections, request size, time to send a request and to receive the response.
 class HttpServer {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,8 +35,8 @@ class HttpServer {
     Clock::duration wait_time = std::chrono::seconds(20);    // for news
     Clock::duration answer_time = std::chrono::seconds(60);  // without progress
   };
-  // Nothing: there is no answer yet; the same request is asked again at each call of Serve, and for the last
-  // time, `too_late`, after wait_time.
+  // Empty: there is no response yet; the request is repeated at each call of Serve, and for the last time,
+  // with `too_late`, after wait_time.
   using Handler = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
 
   static StatusOr<std::unique_ptr<HttpServer>> Listen(const Options& options, Handler handler);
@@ -48,20 +48,20 @@ class HttpServer {
   std::string url() const;
   int port() const { return port_; }
   size_t num_connections() const { return connections_.size(); }
-  // Answers what has come and what waits, and waits for more until the time, or until the file `also` can be
-  // read. True: that is so.
+  // Handles new and waiting requests, and waits for more until the time, or until the file `also` is
+  // readable. Returns whether that is the case.
   StatusOr<bool> Serve(Clock::time_point until, int also = -1);
 
  private:
   struct Connection;
   HttpServer(Options options, Handler handler, int file);
 
-  // Waits for something to happen; true when it happened to `also`.
+  // Waits for an event; returns true if it is for `also`.
   StatusOr<bool> Poll(Clock::time_point until, int also);
   void Accept();
   void Work(Connection* connection, bool readable, bool writable);
   void ReadRequest(Connection* connection);
-  // What is left of a refused request, so that the peer reads the answer before it sees the end.
+  // Reads the rest of a refused request, so that the peer reads the response before the connection ends.
   void Drain(Connection* connection);
   void AnswerHead(std::string_view head, Connection* connection);
   void AskHandler(Connection* connection);

@@ -10,8 +10,8 @@
 
 namespace millrace::cli {
 
-// At most `capacity` of the items that were added, in their order: a sample in which each has the same
-// chance, and the last one always. The same items give the same sample.
+// At most `capacity` of the added items, in their order: a uniform random sample that always includes the
+// last one. Deterministic for the same items.
 template <typename T>
 class Reservoir {
  public:
@@ -32,7 +32,7 @@ class Reservoir {
     items_.push_back(std::move(item));
   }
 
-  // How many items of the sample were removed.
+  // Returns the number of removed items of the sample.
   template <typename Unwanted>
   size_t RemoveIf(const Unwanted& unwanted) {
     const size_t before = items_.size();

@@ -9,9 +9,9 @@
 
 namespace millrace::cli {
 
-// What the page gets to know, as JSON.
+// The data of the page, as JSON.
 
-// Which runs and series there are, without points.
+// The runs and series, without points.
 std::string IndexJson(const EventWatcher& watcher);
 // The points of some series: an object by their ids; ids of none are left out. Images and sounds are named by
 // their keys, or written out as "data:" addresses.
@@ -19,7 +19,7 @@ std::string SeriesJson(const EventStore& store, std::span<const uint64_t> ids, b
 // All of it, for programs: runs by name with the points of their series; images and sounds with their sizes
 // only.
 std::string AllJson(const EventWatcher& watcher);
-// The page of a run's graph; an error when the run has none that makes sense.
+// The page of a run's graph; an error if the run has no valid graph.
 StatusOr<std::string> GraphPage(const Run& run);
 
 // The page: one that asks its server for the data, or one with the data in it.

@@ -21,7 +21,7 @@ class WatchService {
   WatchService(Env& env, const std::vector<std::string>& paths, std::string title)
       : watcher_(env, paths, {}), title_(std::move(title)) {}
 
-  // Reads files until the time. True: there is more to read.
+  // Reads files until the time. Returns true if there is more to read.
   StatusOr<bool> Refresh(HttpServer::Clock::time_point until);
   std::optional<HttpResponse> Answer(const HttpRequest& request) const;
   const std::vector<std::string>& notes() const { return watcher_.store().notes(); }

@@ -31,14 +31,14 @@ struct BundleHeader {
   int num_shards = 1;
   bool big_endian = false;
 };
-// InvalidArgument, in TensorFlow's words, for versions that are too new; DataLoss for what is no header.
+// InvalidArgument, with TensorFlow's message, for versions that are too new; DataLoss for an invalid header.
 StatusOr<BundleHeader> ParseBundleHeader(std::string_view bytes);
 std::string SerializeBundleHeader(const BundleHeader& header);
 
 // Whether a checkpoint may be read by this program.
 Status CheckCheckpointVersion(const tensorflow::VersionDef& versions);
 
-// Where a tensor lies. A tensor that was saved in slices has their list, and they have entries of their own
+// The position of a tensor. A tensor that was saved in slices has their list, and these have separate entries
 // under SliceKey.
 struct BundleEntry {
   DataType dtype = DataType::kInvalid;
@@ -58,16 +58,16 @@ using BundleEntries = std::map<std::string, BundleEntry, std::less<>>;
 // "Unable to read file …" in TensorFlow's words, for what is wrong with an index.
 Status CorruptFileError(const Status& status, const std::string& path, std::string_view detail);
 
-// Makes finished data files and their entries the checkpoint `prefix`, in one step: a reader, or one that is
-// killed, finds the checkpoint that was there before or the new one. The files' names are taken away. When
-// there is a checkpoint of that name already, the new one has another number of shards than it, so that no
-// file of the old one is touched before the new index is in its place; the old data go after that, and what
-// killed writers have left in the folder.
+// Commits finished data files and their entries as the checkpoint `prefix`, atomically: a reader, or a
+// process killed meanwhile, finds the previous checkpoint or the new one. The files are renamed. If there is
+// a checkpoint of that name already, the new one has a different number of shards, so that no old file is
+// changed before the new index is in place; after that the old data, and files of killed writers in the
+// folder, are deleted.
 Status CommitBundle(Env& env, const std::string& prefix, const std::vector<std::string>& data_files,
                     const BundleEntries& entries, bool big_endian);
 
-// Puts the checkpoints of `prefixes` under one name: the data files are renamed, the tables merged. The parts
-// of a tensor may be in several of them; the same tensor twice is InvalidArgument.
+// Merges the checkpoints of `prefixes` under one name: the data files are renamed, the tables merged. The
+// parts of a tensor may be in several of them; a duplicate tensor is InvalidArgument.
 Status MergeBundles(Env& env, const std::vector<std::string>& prefixes, const std::string& merged_prefix);
 
 }  // namespace millrace::io

@@ -14,7 +14,7 @@
 
 namespace millrace::io {
 
-// Looks into a checkpoint of either format. One thread at a time.
+// Reads a checkpoint of either format. Not thread-safe.
 class CheckpointReader {
  public:
   struct Variable {
@@ -22,11 +22,11 @@ class CheckpointReader {
     TensorShape shape;
   };
 
-  // `name` is the prefix of a checkpoint of the second format, when there is one of that name, else a pattern
-  // for the files of the first, or what stands before "-00000-of-00002" in their names.
+  // `name` is the prefix of a checkpoint of the second format, if there is one of that name, else a pattern
+  // for the files of the first, or their names without "-00000-of-00002".
   static StatusOr<std::unique_ptr<CheckpointReader>> Open(Env& env, const std::string& name);
 
-  // What the checkpoint has; tensors that are stored in slices are there as wholes.
+  // The variables; tensors that are stored in slices are listed with their full shapes.
   const std::map<std::string, Variable>& variables() const { return variables_; }
   bool HasTensor(const std::string& name) const { return variables_.contains(name); }
   // NotFound "Key … not found in checkpoint", or "… not found in checkpoint file" in the first format.

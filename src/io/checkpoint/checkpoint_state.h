@@ -10,7 +10,7 @@
 #include "base/env.h"
 #include "millrace/status.h"
 
-// The file "checkpoint" of a folder, which says what checkpoints there are: a CheckpointState as text.
+// The file "checkpoint" of a folder, which lists its checkpoints: a CheckpointState as text.
 namespace millrace::io {
 
 struct CheckpointState {
@@ -20,15 +20,15 @@ struct CheckpointState {
   double last_preserved_timestamp = 0;
 };
 
-// InvalidArgument for what is no such text or names no latest checkpoint.
+// InvalidArgument for text that is invalid or names no latest checkpoint.
 StatusOr<CheckpointState> ParseCheckpointState(std::string_view text);
 std::string CheckpointStateText(const CheckpointState& state);
 
-// What the file of a folder says; nothing when there is none. Relative paths are taken from the folder.
+// The state file of a folder; empty if there is none. Relative paths are relative to the folder.
 StatusOr<std::optional<CheckpointState>> ReadCheckpointState(Env& env, const std::string& folder,
                                                              const std::string& file = "checkpoint");
-// The prefix of the latest checkpoint, of either format, when its files are there; of a folder that was moved
-// since it was written, the one of the same name in the folder.
+// The prefix of the latest checkpoint, of either format, if its files exist; if the folder was moved after
+// writing, the one of the same name in the folder.
 StatusOr<std::optional<std::string>> LatestCheckpoint(Env& env, const std::string& folder,
                                                       const std::string& file = "checkpoint");
 
@@ -38,7 +38,7 @@ struct UpdateStateOptions {
   bool save_relative_paths = false;
   std::string file = "checkpoint";
 };
-// Replaces the file in one step. The latest is added to the others when it is not the last of them.
+// Replaces the file atomically. The latest is appended to the others unless it is the last of them.
 Status UpdateCheckpointState(Env& env, const std::string& folder, CheckpointState state,
                              const UpdateStateOptions& options = {});
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-// Numbers as the files of checkpoints hold them. Readers take from the front of a view and leave it as it was
-// when they say false.
+// Encoding of numbers in checkpoint files. Readers consume the front of a view and leave it unchanged if they
+// return false.
 namespace millrace::io {
 
 inline void PutFixed32(uint32_t value, std::string* out) {

@@ -16,12 +16,12 @@
 
 namespace millrace::io {
 
-// The key under which checkpoints keep a slice: keys are in the order of names, then of slices.
+// The key of a slice in checkpoints: keys are ordered by names, then by slices.
 std::string SliceKey(std::string_view name, const TensorSlice& slice);
 // Names have no zero byte, and keys of slices begin with one.
 inline bool IsSliceKey(std::string_view key) { return !key.empty() && key[0] == '\0'; }
 
-// A slice of a tensor whose shape is known: all starts and lengths.
+// A slice of a tensor with known shape: all starts and lengths.
 class Region {
  public:
   // REQUIRES: slice.ShapeIn(full) is fine.
@@ -32,7 +32,7 @@ class Region {
   int64_t length(int i) const { return lengths_[static_cast<size_t>(i)]; }
   int64_t end(int i) const { return start(i) + length(i); }
   int64_t num_elements() const;
-  // How many elements both have.
+  // The number of common elements.
   int64_t CommonElements(const Region& other) const;
 
  private:
@@ -40,12 +40,12 @@ class Region {
   std::vector<int64_t> lengths_;
 };
 
-// Where the elements of `part` begin in a tensor of `whole`, when they lie there one after the other.
+// The offset of the elements of `part` in a tensor of `whole`, if they are contiguous in it.
 std::optional<int64_t> OffsetIfContiguous(const Region& part, const Region& whole);
-// Whether `parts`, regions of one tensor, cover `whole` and each element of it once. InvalidArgument when two
-// of them overlap or there are more than 32768.
+// Whether `parts`, regions of one tensor, cover `whole`, each element exactly once. InvalidArgument if two of
+// them overlap or there are more than 32768.
 StatusOr<bool> Covers(std::span<const Region> parts, const Region& whole);
-// Copies the elements that both regions have. REQUIRES: equal types, from and to have the regions' elements.
+// Copies the common elements of both regions. REQUIRES: equal types; from and to have the regions' elements.
 void CopyCommon(const Region& from_region, const Tensor& from, const Region& to_region, Tensor* to);
 
 }  // namespace millrace::io

@@ -27,7 +27,7 @@ class SavedTensorSliceMeta;
 // pattern.
 namespace millrace::io {
 
-// Writes one file. It is not there before Finish, then it is whole. One thread at a time.
+// Writes one file, which appears under its name when it is complete. Not thread-safe.
 class SlicesWriter {
  public:
   SlicesWriter(Env& env, std::string path) : env_(env), path_(std::move(path)) {}
@@ -35,8 +35,8 @@ class SlicesWriter {
   // `tensor`, which is shared until Finish, is the part `slice` of a tensor of shape `full_shape`.
   Status Add(const std::string& name, const TensorShape& full_shape, const TensorSlice& slice,
              const Tensor& tensor);
-  // A whole tensor of that type and shape, which `read` returns when its turn has come, so that no more than
-  // one is in memory.
+  // A whole tensor of that type and shape, which `read` returns when it is written, so that only one tensor
+  // is in memory at a time.
   Status AddLater(const std::string& name, const TensorShape& shape, DataType dtype,
                   std::function<StatusOr<Tensor>()> read);
   Status Finish(CancellationManager* cancellation = nullptr);
@@ -76,15 +76,15 @@ class SlicesReader {
     std::vector<StoredSlice> slices;
   };
 
-  // Of the files that match, number `preferred` (if there is one) is looked into first and the others only
-  // when they are needed. NotFound when no file matches.
+  // Of the matching files, number `preferred` (if there is one) is read first and the others only when they
+  // are needed. NotFound if no file matches.
   static StatusOr<std::unique_ptr<SlicesReader>> Open(Env& env, const std::string& pattern,
                                                       int64_t preferred = -1,
                                                       CancellationManager* cancellation = nullptr);
 
-  // Null when there is none of that name. Valid until the next call.
+  // Null if there is none of that name. Valid until the next call.
   StatusOr<const Variable*> Find(const std::string& name);
-  // A part of a tensor that is there. Memory: what the messages need, once as such and once as a tensor.
+  // A part of an existing tensor. Memory: the size of the messages, plus that of the tensor.
   StatusOr<Tensor> ReadSlice(const std::string& name, const TensorSlice& slice,
                              Allocator& allocator = CpuAllocator());
   // Everything that there is.

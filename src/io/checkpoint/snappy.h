@@ -10,8 +10,8 @@
 
 namespace millrace::io {
 
-// Unpacks one block of Snappy's raw format. DataLoss when it is malformed, ResourceExhausted when it says
-// that it unpacks to more than `max_bytes`.
+// Decompresses one block of Snappy's raw format. DataLoss if it is malformed, ResourceExhausted if its
+// decompressed size is more than `max_bytes`.
 StatusOr<std::string> UnpackSnappy(std::string_view packed, uint64_t max_bytes);
 
 }  // namespace millrace::io

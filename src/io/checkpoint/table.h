@@ -11,13 +11,13 @@
 #include "base/env.h"
 #include "millrace/status.h"
 
-// Sorted tables in the format of LevelDB: blocks of entries in the order of their keys as bytes, each
-// followed by its kind (1 byte; plain or Snappy) and a masked CRC-32C; a block that says which keys are in
-// which block; 48 bytes that say where that one is. docs/decisions has why they are not read with LevelDB's
+// Sorted tables in the format of LevelDB: blocks of entries in bytewise order of their keys, each
+// followed by its kind (1 byte; plain or Snappy) and a masked CRC-32C; an index block; a footer of 48
+// bytes with the position of the index. docs/decisions explains why they are not read with LevelDB's
 // library.
 namespace millrace::io {
 
-// Entries that share most of a very long key would let a small file keep us busy for long.
+// Without this limit a small file with very long shared key prefixes would take very long to read.
 inline constexpr size_t kMaxTableKey = 64 << 10;
 
 // Part of a file: the place of a block, without its 5 bytes of kind and checksum.
@@ -35,13 +35,13 @@ class BlockCursor {
 
   // False at the end. DataLoss for a malformed entry or one out of order.
   StatusOr<bool> Next();
-  // To the first entry whose key is not less than `target`; false when there is none.
+  // Seeks to the first entry whose key is not less than `target`; false if there is none.
   StatusOr<bool> Seek(std::string_view target);
   std::string_view key() const { return key_; }
   std::string_view value() const { return value_; }
 
  private:
-  // The key at restart point i, which stands there whole.
+  // The key at restart point i, which is stored in full.
   StatusOr<std::string_view> KeyAtRestart(uint32_t i) const;
   void GoToRestart(uint32_t i);
   uint32_t Restart(uint32_t i) const;
@@ -54,14 +54,14 @@ class BlockCursor {
   std::string_view value_;
 };
 
-// Reads a table. Memory is bounded by the file: one block at a time, at most 10 times its bytes and 256 MB
-// when it is compressed. One thread at a time.
+// Reads a table. Memory is bounded by the file: one block at a time, at most 10 times its bytes and 256 MB if
+// it is compressed. Not thread-safe.
 class TableReader {
  public:
-  // DataLoss when the file is no table. The status says nothing of the path when the contents are at fault.
+  // DataLoss if the file is no table. The message lacks the path if the contents are invalid.
   static StatusOr<std::unique_ptr<TableReader>> Open(Env& env, const std::string& path);
 
-  // The value under `key`, valid until the next call; nothing when there is none.
+  // The value of `key`, valid until the next call; empty if there is none.
   StatusOr<std::optional<std::string_view>> Get(std::string_view key);
 
   // From the first entry to the last: Start, then Next until it says false. DataLoss when keys do not rise or
@@ -77,7 +77,7 @@ class TableReader {
  private:
   TableReader(std::unique_ptr<RandomAccessFile> file, uint64_t size) : file_(std::move(file)), size_(size) {}
   StatusOr<std::string> ReadBlock(const BlockHandle& handle) const;
-  // Makes the block that the index cursor stands at the current one.
+  // Loads the block that the index cursor points to.
   Status LoadBlock(bool must_follow);
   StatusOr<bool> CountKey();  // true, or the error
 
@@ -101,14 +101,14 @@ class TableWriter {
   TableWriter(const TableWriter&) = delete;
   TableWriter& operator=(const TableWriter&) = delete;
 
-  // Keys must rise; FailedPrecondition when not. InvalidArgument for one longer than kMaxTableKey.
+  // Keys must be increasing (else FailedPrecondition). InvalidArgument for one longer than kMaxTableKey.
   Status Add(std::string_view key, std::string_view value);
-  // Writes what is left. The file stays open, and not synced.
+  // Writes the remaining data. The file stays open, and not synced.
   Status Finish();
 
  private:
-  // A block being made. Every 16th key stands whole, the others leave out what they share with the one
-  // before.
+  // A block under construction. Every 16th key is stored in full, the others without the prefix shared with
+  // the previous one.
   struct Block {
     std::string bytes;
     std::string restarts;
@@ -128,7 +128,7 @@ class TableWriter {
   Block data_;
   Block index_;
   std::string last_key_;
-  // A block that is written but not in the index: its key there depends on what follows.
+  // A block that is written but not in the index yet: its key there depends on the next key.
   std::optional<BlockHandle> pending_;
 };
 

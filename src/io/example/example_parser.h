@@ -14,11 +14,11 @@
 #include "millrace/status.h"
 #include "millrace/tensor.h"
 
-// Examples and SequenceExamples as tensors, straight from their bytes: no message object is made. Of an entry
-// that a map has twice the last one counts that is not empty. What is not asked for is not looked at.
+// Parses Examples and SequenceExamples into tensors, directly from their bytes, without message objects. For
+// duplicate map keys the last nonempty entry is used. Features that are not requested are not parsed.
 namespace millrace::io {
 
-// One feature to be taken out.
+// One requested feature.
 struct FeatureSpec {
   std::string key;
   DataType dtype = DataType::kFloat;  // kFloat, kInt64, kString
@@ -32,7 +32,7 @@ struct FeatureSpec {
   bool may_be_missing = false;
 };
 
-// The features to be taken out, checked and ready for look-up. Shared by any number of threads.
+// The requested features, validated and ready for lookup. Thread-safe.
 class FeatureTable {
  public:
   FeatureTable() = default;
@@ -47,7 +47,7 @@ class FeatureTable {
   };
   int size() const { return static_cast<int>(features_.size()); }
   const Feature& operator[](int i) const { return features_[static_cast<size_t>(i)]; }
-  // Its place, or -1.
+  // Its index, or -1.
   int Find(std::string_view key) const {
     const auto found = places_.find(key);
     return found == places_.end() ? -1 : found->second;
@@ -58,7 +58,7 @@ class FeatureTable {
   std::unordered_map<std::string, int, StringHash, std::equal_to<>> places_;
 };
 
-// Where features are taken from.
+// The part of the message with the features.
 enum class FeatureSource {
   kExample,          // the features of Examples
   kSequenceContext,  // the context of SequenceExamples

@@ -14,8 +14,8 @@
 
 namespace millrace::io {
 
-// libjpeg leaves a call that fails by a jump, past the frames in between. Guarded() is where it lands; what
-// it runs must hold nothing with a destructor.
+// libjpeg reports an error by a longjmp, past the frames in between, to Guarded(). The guarded function must
+// not have objects with destructors.
 class JpegErrors {
  public:
   // For the `err` member of a libjpeg object. The JpegErrors must outlive it.
@@ -28,7 +28,7 @@ class JpegErrors {
     fn();
     return true;
   }
-  // What went wrong.
+  // The error message.
   const char* message() const { return state_.message; }
 
  private:
