@@ -19,19 +19,19 @@
 
 namespace millrace {
 
-// The call of a kernel that waits for others to run as one with it.
+// A kernel's call that waits to be run in a batch.
 struct BatchTask {
   KernelContext* context = nullptr;
   int64_t rows = 0;
   AsyncOpKernel::Done done;
-  int64_t id = 0;  // unlike those of all other tasks
+  int64_t id = 0;  // unique
   CancellationManager::Token token = CancellationManager::kInvalidToken;
 };
 
-// Puts tasks together until a batch is full or its first task has waited long enough, and has one of a few
-// threads run it. Each name of a queue has batches of its own. A task whose step is cancelled before its
-// batch runs ends with Cancelled, and so do all that wait when the batcher goes. Threads are started as they
-// are needed and joined when it goes. Thread-safe.
+// Collects tasks until a batch is full or the timeout of its first task is over, and runs it in one of a few
+// threads. Each queue name has separate batches. A task whose step is cancelled before its batch runs ends
+// with Cancelled, and so do all waiting tasks when the batcher is destroyed. Threads are started on demand
+// and joined by the destructor. Thread-safe.
 class Batcher final : public Resource {
  public:
   struct Options {
@@ -41,10 +41,10 @@ class Batcher final : public Resource {
     int64_t max_enqueued_batches = 10;
     std::vector<int64_t> allowed_sizes = {};
   };
-  // Ends all tasks of a batch, in the order in which they came. Called without a lock.
+  // Ends all tasks of a batch, in order of arrival. Called without a lock.
   using Run = std::function<void(std::vector<BatchTask>&)>;
 
-  // InvalidArgument names the option that is out of range.
+  // InvalidArgument, with the name of the option that is out of range.
   static Status Check(const Options& options);
   // `functions`: what `run` calls; null if none. REQUIRES: Check(options) is OK.
   Batcher(const Options& options, Run run, const FunctionCaller* functions);
@@ -52,8 +52,8 @@ class Batcher final : public Resource {
   std::string DebugString() const override;
   const FunctionCaller* functions() const override { return functions_; }
 
-  // Takes the task over unless it returns an error: InvalidArgument for one larger than a batch, Unavailable
-  // when as many batches wait as may.
+  // Takes ownership of the task unless it returns an error: InvalidArgument for one larger than a batch,
+  // Unavailable if the maximum number of batches is waiting.
   Status Submit(const std::string& queue, BatchTask& task);
 
  private:
@@ -62,7 +62,7 @@ class Batcher final : public Resource {
   const std::shared_ptr<State> state_;
 };
 
-// The number of rows that a batch is made to have: the smallest allowed one that is not less.
+// The padded number of rows of a batch: the smallest allowed one that is not less than `rows`.
 int64_t PaddedSize(const std::vector<int64_t>& allowed_sizes, int64_t rows);
 
 }  // namespace millrace

@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// The rows of all `parts`, one part after the other, and `padding` times the first row. InvalidArgument when
-// rows differ in shape or there is none to pad with. REQUIRES: at least one part, all of one type.
+// Concatenates the rows of all `parts`, and `padding` copies of the first row. InvalidArgument if rows differ
+// in shape or there is none to pad with. REQUIRES: at least one part, all of one type.
 StatusOr<Tensor> JoinRows(KernelContext& context, std::span<const Tensor* const> parts, int64_t padding = 0);
 
 }  // namespace millrace

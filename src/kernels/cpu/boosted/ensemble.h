@@ -27,8 +27,8 @@ struct Node {
   int32_t left = 0, right = 0;  // both larger than the node's own number
 };
 
-// Where a node of a tree is after the tree was pruned, itself or the leaf that took its place, and what that
-// adds to the logits that the node gave.
+// The position of a tree's node after pruning, its own or that of the leaf that replaced it, and the
+// difference of the logits.
 struct Pruned {
   int32_t node = 0;
   std::vector<float> changes;  // empty: zeros
@@ -42,13 +42,13 @@ struct Tree {
   std::vector<Pruned> pruned;  // for each node before pruning
 };
 
-// Makes each split of negative gain a leaf, from the leaves up, and takes its leaves out.
+// Replaces each split of negative gain by a leaf, from the leaves up, and removes its leaves.
 void PruneLosses(Tree& tree);
 
-// The bucketized features of some examples, by the numbers that splits give them.
+// The bucketized features of some examples, by the indices in splits.
 class Features {
  public:
-  // Inputs [first, first + n), vectors or matrices with a row for each example. InvalidArgument when their
+  // Inputs [first, first + n), vectors or matrices with a row for each example. InvalidArgument if their
   // numbers of examples differ.
   static StatusOr<Features> Make(std::vector<const Tensor*> tensors);
   int64_t num_examples() const { return num_examples_; }
@@ -66,10 +66,10 @@ class Ensemble final : public Resource {
  public:
   std::string DebugString() const override { return "Ensemble of trees"; }
 
-  // Replaces all; InvalidArgument for bytes that are no ensemble.
+  // Replaces the ensemble; InvalidArgument for invalid bytes.
   Status Parse(std::string_view serialized, int64_t new_stamp) MR_REQUIRES(mu);
   std::string Serialize() const MR_REQUIRES(mu);
-  // InvalidArgument unless all splits are by one of the features and all leaves have so many values.
+  // InvalidArgument unless all splits use existing features and all leaves have `num_logits` values.
   Status Check(const Features& features, int64_t num_logits) const MR_REQUIRES(mu);
   // A tree of one leaf.
   void AddTree(std::vector<float> values) MR_REQUIRES(mu);

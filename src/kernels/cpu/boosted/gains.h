@@ -6,7 +6,7 @@
 
 namespace millrace::boosted {
 
-// Gains that differ by less are the same.
+// Gains with a smaller difference are considered equal.
 inline constexpr float kGainEpsilon = 1e-15f;
 inline bool GainIsLarger(float a, float b) { return a - b >= kGainEpsilon; }
 

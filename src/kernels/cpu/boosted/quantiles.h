@@ -26,14 +26,14 @@ class QuantileSummary {
  public:
   QuantileSummary() = default;
   explicit QuantileSummary(std::vector<QuantileEntry> entries) : entries_(std::move(entries)) {}
-  // Of values with weights, in any order.
+  // From values with weights, in any order.
   static QuantileSummary Of(std::vector<std::pair<float, float>> values);
 
   const std::vector<QuantileEntry>& entries() const { return entries_; }
   void Merge(const QuantileSummary& other);
   // Leaves about so many entries, and makes ranks less certain by `epsilon` or by one of that many parts.
   void Compress(int64_t size, double epsilon);
-  // About so many values that cut the weight into equal parts.
+  // Approximately this number of values, which divide the weight into equal parts.
   std::vector<float> Boundaries(int64_t num_boundaries) const;
   // The values at the ranks 0, 1/n, … 1; none of an empty summary.
   std::vector<float> Quantiles(int64_t num_quantiles) const;
@@ -49,10 +49,10 @@ class QuantileSummary {
 class QuantileStream {
  public:
   QuantileStream(double epsilon, int64_t max_elements);
-  // Values that are no number, and weights that are not positive, count for nothing.
+  // NaN values, and weights that are not positive, are ignored.
   void Push(float value, float weight);
   void Push(QuantileSummary summary) { Propagate(std::move(summary)); }
-  // The summary of all; the stream is empty afterwards.
+  // The summary of all values; the stream is empty afterwards.
   QuantileSummary Finish();
 
  private:

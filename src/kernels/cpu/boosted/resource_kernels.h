@@ -27,7 +27,7 @@ class HandleKernel final : public OpKernel {
   ResourceHandle handle_;
 };
 
-// Whether the resource behind a handle was made.
+// Whether the resource of a handle exists.
 template <typename Resource>
 class IsInitializedKernel final : public OpKernel {
  public:

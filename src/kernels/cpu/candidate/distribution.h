@@ -19,22 +19,22 @@ class CandidateDistribution {
   virtual ~CandidateDistribution() = default;
   virtual int64_t Sample(PhiloxStream& stream) const = 0;
   virtual float Probability(int64_t value) const = 0;
-  // How many classes can be drawn at all.
+  // The number of classes with nonzero probability.
   virtual int64_t possible() const = 0;
-  // Classes that occurred.
+  // Counts classes that occurred.
   virtual void Learn(std::span<const int64_t> /*values*/) {}
 };
 
-// By the attributes of the op.
+// Created from the attributes of the op.
 StatusOr<std::unique_ptr<CandidateDistribution>> MakeUniformDistribution(KernelConstruction& c);
 // P(class) = log((class + 2) / (class + 1)) / log(range + 1).
 StatusOr<std::unique_ptr<CandidateDistribution>> MakeLogUniformDistribution(KernelConstruction& c);
-// In proportion to one more than how often a class occurred.
+// Proportional to one plus the number of occurrences of a class.
 StatusOr<std::unique_ptr<CandidateDistribution>> MakeLearnedDistribution(KernelConstruction& c);
-// In proportion to weights in the attributes or in a file.
+// Proportional to weights in the attributes or in a file.
 StatusOr<std::unique_ptr<CandidateDistribution>> MakeFixedDistribution(KernelConstruction& c);
 
-// In proportion to the weights, of which at least one is above 0.
+// Proportional to the weights, of which at least one is above 0.
 std::unique_ptr<CandidateDistribution> MakeWeightedDistribution(std::vector<float> weights);
 
 }  // namespace millrace

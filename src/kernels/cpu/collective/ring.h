@@ -16,18 +16,18 @@ namespace millrace {
 // A value does not depend on how they are cut, nor on timing. Holds itself until it has ended.
 class Ring : public RefCounted {
  public:
-  // `key` tells the operation from others of the step. `done` is called once, when everything that was
-  // offered has been taken, or after the first error, which has then reached all members.
+  // `key` identifies the operation in the step. `done` is called once, when all sent buffers have been
+  // received, or after the first error, which has then reached all members.
   Ring(RefPtr<StepCollectives> step, CollectiveGroup group, std::string key,
        UniqueFunction<void(Status)> done);
 
-  // Element i of `out` becomes ((x0[i] op x1[i]) op x2[i]) op …, by rank; then it is divided, if asked for.
+  // Element i of `out` is ((x0[i] op x1[i]) op x2[i]) op …, by rank; then divided by the size if `divide`.
   void Reduce(const Tensor& in, MergeOp op, bool divide, const Tensor& out);
-  // `tensor` of the source is given to the others, whose `tensor` is written.
+  // `tensor` of the source is sent to the others, whose `tensor` is written.
   void Broadcast(const Tensor& tensor);
-  // `out` has what the members have, by rank.
+  // `out` gets the tensors of all members, by rank.
   void Gather(const Tensor& in, const Tensor& out);
-  // The step is over for this member.
+  // Ends the operation of this member with an error.
   void Fail(const Status& status) MR_EXCLUDES(mu_);
   // REQUIRES: called once, after one of the above.
   void Started() { End(Status()); }
@@ -36,10 +36,10 @@ class Ring : public RefCounted {
   struct Chunks;
   int Next(int rank) const { return (rank + 1) % size_; }
   int Previous(int rank) const { return (rank + size_ - 1) % size_; }
-  // To the next member, and from the previous one.
+  // Sends to the next member, and receives from the previous one.
   void Give(const std::string& part, const Tensor& buffer);
   void Take(const std::string& part, const Tensor& like, UniqueFunction<void(const Tensor&)> then);
-  // A chunk of the result comes from the last member of the chain, and goes on to the one before it.
+  // A chunk of the result comes from the last member of the chain, and is sent on to the one before it.
   void PassOn(const std::string& part, int last, const Tensor& chunk);
   void Begin() MR_EXCLUDES(mu_);
   void End(const Status& status) MR_EXCLUDES(mu_);

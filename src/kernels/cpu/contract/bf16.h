@@ -14,9 +14,9 @@ namespace millrace::cpu {
 
 enum class Bf16Unit { kNone = 0, kVectors = 1, kAmx = 2 };
 
-// What this processor and operating system have. The first call asks the system for leave to use AMX.
+// The unit of this processor and operating system. The first call requests the permission to use AMX.
 Bf16Unit DetectedBf16Unit();
-// What is in use: the detected one; none with MILLRACE_CPU_ISA=baseline|avx2|avx512, no AMX with
+// The unit in use: the detected one; none with MILLRACE_CPU_ISA=baseline|avx2|avx512, no AMX with
 // MILLRACE_CPU_ISA=avx512_bf16 (read once).
 Bf16Unit ActiveBf16Unit();
 void SetActiveBf16UnitForTest(Bf16Unit unit);

@@ -31,7 +31,7 @@ struct Bf16Pack {
   uint16_t* tiles;
 };
 
-// Values that lie side by side, or zeros where `data` is null.
+// Contiguous values, or zeros if `data` is null.
 struct Bf16Run {
   const uint16_t* data;
   int64_t length;
@@ -74,7 +74,7 @@ struct Bf16Kernels {
   void (*round)(const float* in, int64_t count, uint16_t* out);
   void (*pack)(const Bf16Pack& pack);
   void (*gather)(const Bf16Gather& gather);
-  // `runs` one after the other.
+  // Concatenates `runs`.
   void (*join)(const Bf16Run* runs, int64_t count, uint16_t* out);
   // Around any number of calls of multiply on one thread, of blocks of at most `rows` rows.
   void (*begin)(int64_t rows);
@@ -83,7 +83,7 @@ struct Bf16Kernels {
   void (*finish)(const Bf16Finish& finish);
 };
 
-// By bf16.h's unit in use; null when there is none.
+// The kernels of the active unit (bf16.h); null if there is none.
 const Bf16Kernels* ActiveBf16Kernels();
 
 }  // namespace millrace::cpu

@@ -30,8 +30,8 @@ struct ConvParams {
   bool operator==(const ConvParams&) const = default;
 };
 
-// What happens to the outputs of Forward: as GemmEpilogue's, columns being channels. The residual has the
-// shape and layout of the output.
+// The epilogue of Forward: as GemmEpilogue, with channels as columns. The residual has the shape and layout
+// of the output.
 template <typename T>
 using ConvEpilogue = GemmEpilogue<T>;
 
@@ -57,7 +57,7 @@ class ConvPlan {
   void Forward(const double* input, const double* filter, double* output, Parallel& parallel,
                const ConvEpilogue<double>& epilogue = {}, const double* packed = nullptr) const;
 
-  // How a filter of floats that stays the same is to be packed (rows out_c apart) when that makes Forward
+  // The packing (rows out_c apart) of a constant filter of floats, if it makes Forward
   // faster.
   std::optional<PackedShape> packing() const;
 

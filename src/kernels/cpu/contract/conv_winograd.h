@@ -25,7 +25,7 @@ inline int64_t WinogradStride(int64_t count) {
 
 class WinogradConv {
  public:
-  // Whether the shape allows it, and is large enough to gain.
+  // Whether the shape is supported, and large enough to gain.
   static bool Suits(const ConvParams& params);
   // The same for a filter that is transformed each time.
   static bool SuitsChanging(const ConvParams& params);
@@ -39,7 +39,7 @@ class WinogradConv {
   // nothing.
   bool Forward(const float* input, const float* packed, float* output, Parallel& parallel,
                const ConvEpilogue<float>& epilogue) const;
-  // With a filter as it is.
+  // With an unpacked filter.
   bool ForwardChanging(const float* input, const float* filter, float* output, Parallel& parallel,
                        const ConvEpilogue<float>& epilogue) const;
   // For the convolution InputGradient(params): with the filter of `params`.
