@@ -65,14 +65,16 @@ def _images() -> None:
 
     add("MaxPoolV2", pool)
 
-    def resized(n: int, keys: dict[str, object]) -> Case:
+    def resized(n: int, keys: dict[str, object], operations: float = 8.0) -> Case:
         x = image(n)
-        return Case({"grads": x} | keys, bytes=1.25 * x.nbytes, operations=x.size * 8.0)
+        return Case({"grads": x} | keys, bytes=1.25 * x.nbytes, operations=x.size * operations)
 
-    add(
-        "ResizeBilinearGrad ResizeBicubicGrad",
-        lambda n: resized(n, {"original_image": image(n)[:, ::2, ::2, :].copy()}),
-    )
+    def half(n: int) -> dict[str, object]:
+        return {"original_image": image(n)[:, ::2, ::2, :].copy()}
+
+    add("ResizeBilinearGrad", lambda n: resized(n, half(n)))
+    # Each gradient times the weights of four rows, and each of these times those of four columns, added to 16 sums.
+    add("ResizeBicubicGrad", lambda n: resized(n, half(n), 4.0 + 16 * 2))
     add(
         "ResizeNearestNeighborGrad",
         lambda n: resized(n, {"size": [s // 2 for s in image(n).shape[1:3]]}),

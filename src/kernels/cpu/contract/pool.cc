@@ -106,8 +106,15 @@ void MaxPoolGrad(const PoolParams& params, const T* input, const T* out_grad, T*
 
 template <typename T>
 void MaxPoolGradGrad(const PoolParams& params, const T* input, const T* in_grad, T* out, Parallel& parallel) {
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  ForEachRow(params, parallel,
+             [&](const PoolBlock& block) { kernels.max_pool_grad_grad(block, input, in_grad, out); });
+}
+template <>
+void MaxPoolGradGrad(const PoolParams& params, const int64_t* input, const int64_t* in_grad, int64_t* out,
+                     Parallel& parallel) {
   ForEachRow(params, parallel, [&](const PoolBlock& block) {
-    ForEachLargest(block, input, [&](int64_t to, int64_t at) { out[to] = at < 0 ? T(0) : in_grad[at]; });
+    ForEachLargest(block, input, [&](int64_t to, int64_t at) { out[to] = at < 0 ? 0 : in_grad[at]; });
   });
 }
 
@@ -154,7 +161,6 @@ template void MaxPoolGrad(const PoolParams&, const float*, const float*, float*,
 template void MaxPoolGrad(const PoolParams&, const double*, const double*, double*, Parallel&);
 template void MaxPoolGradGrad(const PoolParams&, const float*, const float*, float*, Parallel&);
 template void MaxPoolGradGrad(const PoolParams&, const double*, const double*, double*, Parallel&);
-template void MaxPoolGradGrad(const PoolParams&, const int64_t*, const int64_t*, int64_t*, Parallel&);
 template void AvgPool(const PoolParams&, const float*, float*, Parallel&);
 template void AvgPool(const PoolParams&, const double*, double*, Parallel&);
 template void AvgPoolGrad(const PoolParams&, const float*, float*, Parallel&);

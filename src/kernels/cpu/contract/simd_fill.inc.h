@@ -24,6 +24,7 @@ constexpr SimdKernels<T> Kernels() {
                         .affine_columns = AffineColumns<T>,
                         .max_pool = MaxPoolBlock<T>,
                         .max_pool_grad = MaxPoolGradBlock<T>,
+                        .max_pool_grad_grad = MaxPoolGradGradBlock<T>,
                         .avg_pool = AvgPoolBlock<T>,
                         .avg_pool_grad = AvgPoolGradBlock<T>};
 }

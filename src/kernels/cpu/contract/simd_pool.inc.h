@@ -216,6 +216,38 @@ void MaxPoolBlock(PoolBlock block, const T* input, T* output) {
   PoolOfBlock<T, LargestOf<T>>(block, input, output);
 }
 
+// From the first of the largest; NaN is larger than all numbers.
+template <typename T>
+void MaxPoolGradGradBlock(PoolBlock block, const T* input, const T* in_grad, T* output) {
+  using Index = decltype(Vec<T>{} > Vec<T>{});
+  const PoolParams p = *block.params;
+  ForEachWindow(block, [&](const Window& w, int64_t out_at, int64_t image) {
+    const bool any = w.count() > 0;
+    const int64_t corner = (w.h_begin * p.in_w + w.w_begin) * p.channels;
+    const T *const pixels = input + image, *const grads = in_grad + image;
+    ForChannels<T>(block.channel_begin, block.channel_end, [&](int64_t c, auto channels) {
+      Vec<T> best[channels.kCount], taken[channels.kCount];
+      MR_EACH_VECTOR
+      for (int v = 0; v < channels.kCount; ++v) {
+        best[v] = any ? channels.From(pixels + corner + c, v) : Vec<T>{};
+        taken[v] = any ? channels.From(grads + corner + c, v) : Vec<T>{};
+      }
+      ForPixels(p, w, pixels, [&](const T* pixel) {
+        const T* const grad = grads + (pixel - pixels);
+        MR_EACH_VECTOR
+        for (int v = 0; v < channels.kCount; ++v) {
+          const Vec<T> x = channels.From(pixel + c, v);
+          const Index take = (x > best[v]) | ((x != x) & (best[v] == best[v]));
+          taken[v] = take ? channels.From(grad + c, v) : taken[v];
+          best[v] = take ? x : best[v];
+        }
+      });
+      MR_EACH_VECTOR
+      for (int v = 0; v < channels.kCount; ++v) channels.To(output + out_at + c, v, taken[v]);
+    });
+  });
+}
+
 template <typename T>
 void AvgPoolBlock(PoolBlock block, const T* input, T* output) {
   PoolOfBlock<T, MeanOf<T>>(block, input, output);

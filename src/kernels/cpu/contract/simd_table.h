@@ -185,6 +185,7 @@ struct SimdKernels {
   void (*max_pool)(PoolBlock block, const T* input, T* output);
   // Writes all pixels of in_grad for the channels of the block, whose rows are all.
   void (*max_pool_grad)(PoolBlock block, const T* input, const T* out_grad, T* in_grad);
+  void (*max_pool_grad_grad)(PoolBlock block, const T* input, const T* in_grad, T* output);
   void (*avg_pool)(PoolBlock block, const T* input, T* output);
   // Writes rows of in_grad: the block's rows are of the input.
   void (*avg_pool_grad)(PoolBlock block, const T* out_grad, T* in_grad);

@@ -64,30 +64,32 @@ T Floor(T x) {
 // Runs map(color) on all of `in`, an array of colours of float or double.
 template <typename T, typename Map>
 void MapColors(const KernelContext& context, const T* in, T* out, int64_t colors, Map map) {
-  context.ParallelFor(colors, 12, [&](int64_t begin, int64_t end) {
-    constexpr int64_t kBlock = 64;
-    T a[kBlock], b[kBlock], c[kBlock];
-    for (int64_t first = begin; first < end; first += kBlock) {
-      const int64_t n = std::min(kBlock, end - first);
-      const T* const from = in + 3 * first;
-      T* const to = out + 3 * first;
-      for (int64_t i = 0; i < n; ++i) {
-        a[i] = from[3 * i];
-        b[i] = from[3 * i + 1];
-        c[i] = from[3 * i + 2];
+  context.ParallelFor(colors, 4, [&](int64_t begin, int64_t end) {
+    RunLoop([=]() MR_INLINE_LAMBDA {
+      constexpr int64_t kBlock = 128;
+      T a[kBlock], b[kBlock], c[kBlock];
+      for (int64_t first = begin; first < end; first += kBlock) {
+        const int64_t n = std::min(kBlock, end - first);
+        const T* const from = in + 3 * first;
+        T* const to = out + 3 * first;
+        for (int64_t i = 0; i < n; ++i) {
+          a[i] = from[3 * i];
+          b[i] = from[3 * i + 1];
+          c[i] = from[3 * i + 2];
+        }
+        for (int64_t i = 0; i < n; ++i) {
+          const Color<T> result = map(Color<T>{a[i], b[i], c[i]});
+          a[i] = result.a;
+          b[i] = result.b;
+          c[i] = result.c;
+        }
+        for (int64_t i = 0; i < n; ++i) {
+          to[3 * i] = a[i];
+          to[3 * i + 1] = b[i];
+          to[3 * i + 2] = c[i];
+        }
       }
-      for (int64_t i = 0; i < n; ++i) {
-        const Color<T> result = map(Color<T>{a[i], b[i], c[i]});
-        a[i] = result.a;
-        b[i] = result.b;
-        c[i] = result.c;
-      }
-      for (int64_t i = 0; i < n; ++i) {
-        to[3 * i] = a[i];
-        to[3 * i + 1] = b[i];
-        to[3 * i + 2] = c[i];
-      }
-    }
+    });
   });
 }
 

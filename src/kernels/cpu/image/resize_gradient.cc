@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/image/scaling.h"
+#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/loop.h"
 
 namespace millrace {
@@ -112,16 +113,39 @@ struct Bicubic {
     ForImages(context, s, [&](int64_t from, int64_t to) MR_INLINE_LAMBDA {
       const float* dy = grads + from;
       for (const auto& y : ys) {
+        T* rows[4];
+        for (int i = 0; i < 4; ++i) rows[i] = sums + to + y.index[i] * s.in_w * s.channels;
         for (const auto& x : xs) {
-          for (int i = 0; i < 4; ++i) {
-            T* const row = sums + to + y.index[i] * s.in_w * s.channels;
-            for (int j = 0; j < 4; ++j)
-              AddScaled(dy, s.channels, y.weight[i], x.weight[j], row + x.index[j] * s.channels);
-          }
+          int64_t c = 0;
+          for (; c + 16 <= s.channels; c += 16) AddTaps<16>(dy + c, y.weight, x, s.channels, rows, c);
+          for (; c + 4 <= s.channels; c += 4) AddTaps<4>(dy + c, y.weight, x, s.channels, rows, c);
+          for (; c < s.channels; ++c) AddTaps<1>(dy + c, y.weight, x, s.channels, rows, c);
           dy += s.channels;
         }
       }
     });
+  }
+
+ private:
+  // kLanes channels of one pixel to 16 pixels.
+  template <int kLanes, typename T>
+  static void AddTaps(const float* dy, const float (&down)[4], const image::CubicTap& x, int64_t channels,
+                      T* const (&rows)[4], int64_t c) {
+    const float across[4] = {x.weight[0], x.weight[1], x.weight[2], x.weight[3]};
+    const int64_t at[4] = {x.index[0] * channels + c, x.index[1] * channels + c, x.index[2] * channels + c,
+                           x.index[3] * channels + c};
+    for (int i = 0; i < 4; ++i) {
+      T part[kLanes];
+      ForLanes<kLanes>([&](int l)
+                           MR_INLINE_LAMBDA { part[l] = static_cast<T>(dy[l]) * static_cast<T>(down[i]); });
+      for (int j = 0; j < 4; ++j) {
+        T* const to = rows[i] + at[j];
+        T sum[kLanes];
+        ForLanes<kLanes>([&](int l)
+                             MR_INLINE_LAMBDA { sum[l] = to[l] + part[l] * static_cast<T>(across[j]); });
+        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { to[l] = sum[l]; });
+      }
+    }
   }
 };
 

@@ -1,7 +1,10 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // CompareAndBitpack: eight comparisons in a byte, the first in the highest bit.
+#include <algorithm>
+
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/loop.h"
 
 namespace millrace {
 namespace {
@@ -38,12 +41,23 @@ class BitpackKernel final : public OpKernel {
  private:
   template <typename T>
   static void Pack(const KernelContext& context, const T* in, T threshold, Tensor* out) {
-    context.ParallelFor(out->num_elements(), 8, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        unsigned byte = 0;
-        for (int64_t k = 0; k < 8; ++k) byte = byte << 1 | (LessThan(threshold, in[i * 8 + k]) ? 1u : 0u);
-        out->data<uint8_t>()[i] = static_cast<uint8_t>(byte);
-      }
+    context.ParallelFor(out->num_elements(), 2, [&](int64_t begin, int64_t end) {
+      RunLoop([=, to = out->data<uint8_t>()]() MR_INLINE_LAMBDA {
+        constexpr int64_t kBlock = 128;
+        uint8_t flags[8 * kBlock];
+        for (int64_t first = begin; first < end; first += kBlock) {
+          const int64_t n = std::min(kBlock, end - first);
+          const T* const from = in + 8 * first;
+          for (int64_t i = 0; i < 8 * n; ++i) flags[i] = LessThan(threshold, from[i]) ? 1 : 0;
+          for (int64_t i = 0; i < n; ++i) {
+            // Flag k, which the first byte of the word has for 0, is moved to bit 63 - k; no two products
+            // meet.
+            uint64_t eight;
+            std::memcpy(&eight, flags + 8 * i, sizeof(eight));
+            to[first + i] = static_cast<uint8_t>(eight * 0x8040201008040201 >> 56);
+          }
+        }
+      });
     });
   }
 };

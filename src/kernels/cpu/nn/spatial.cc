@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <vector>
 
-#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
 #include "kernels/cpu/vector/response_norm.h"
+#include "kernels/cpu/vectors.h"
 
 namespace millrace {
 namespace {
@@ -125,48 +127,64 @@ T Lowest() {
   }
 }
 
-// Calls fn(offset of the output's pixel, image, top, left) for the pixels of the rows [begin, end).
-template <typename Fn>
-inline MR_INLINE_LAMBDA void ForWindows(const Windows& w, int64_t begin, int64_t end, Fn fn) {
-  for (int64_t r = begin; r < end; ++r) {
-    const int64_t image = r / w.rows.size, top = r % w.rows.size * w.stride_h - w.rows.pad_before;
-    for (int64_t c = 0; c < w.columns.size; ++c)
-      fn((r * w.columns.size + c) * w.depth, image, top, c * w.stride_w - w.columns.pad_before);
-  }
-}
-
-// Calls fn(number of the place in the window, offset of the image's pixel) for the places in the image.
-template <typename Fn>
-void ForPlaces(const Windows& w, int64_t image, int64_t top, int64_t left, Fn fn) {
-  // Windows may be much larger than the image.
-  const auto first = [](int64_t start, int64_t rate) { return start < 0 ? (rate - 1 - start) / rate : 0; };
-  for (int64_t i = first(top, w.rate_h); i < w.window_h; ++i) {
-    const int64_t y = top + i * w.rate_h;
-    if (y >= w.in_h) break;
-    for (int64_t j = first(left, w.rate_w); j < w.window_w; ++j) {
-      const int64_t x = left + j * w.rate_w;
-      if (x >= w.in_w) break;
-      fn(i * w.window_w + j, ((image * w.in_h + y) * w.in_w + x) * w.depth);
-    }
-  }
-}
-
 // The part of a window that is inside of the image: its places by number, and where their pixels are.
 struct Inside {
   int64_t rows = 0, columns = 0;  // places
   int64_t place = 0;              // the number of the first
   int64_t pixel = 0;              // the offset of the first one's pixel
 };
-Inside InsideOf(const Windows& w, int64_t image, int64_t top, int64_t left) {
-  const auto first = [](int64_t start, int64_t rate) { return start < 0 ? (rate - 1 - start) / rate : 0; };
-  const auto count = [](int64_t start, int64_t begin, int64_t rate, int64_t window, int64_t size) {
-    const int64_t at = start + begin * rate;
-    return at >= size ? 0 : std::max<int64_t>(0, std::min(window - begin, (size - at + rate - 1) / rate));
-  };
-  const int64_t i = first(top, w.rate_h), j = first(left, w.rate_w);
-  return {count(top, i, w.rate_h, w.window_h, w.in_h), count(left, j, w.rate_w, w.window_w, w.in_w),
-          i * w.window_w + j,
-          ((image * w.in_h + top + i * w.rate_h) * w.in_w + left + j * w.rate_w) * w.depth};
+
+// The same along one side, for each window: how many places, the first, and the pixel under it.
+struct Reach {
+  int64_t places, first, pixel;
+};
+std::vector<Reach> ReachOf(const WindowedOutput& out, int64_t window, int64_t rate, int64_t stride,
+                           int64_t size) {
+  std::vector<Reach> reaches;
+  for (int64_t i = 0; i < out.size; ++i) {
+    // Windows may be much larger than the image.
+    const int64_t start = i * stride - out.pad_before, first = start < 0 ? (rate - 1 - start) / rate : 0;
+    const int64_t at = start + first * rate;
+    const int64_t places = at >= size ? 0 : std::min(window - first, (size - at + rate - 1) / rate);
+    reaches.push_back({std::max<int64_t>(places, 0), first, at});
+  }
+  return reaches;
+}
+
+class Reaches {
+ public:
+  explicit Reaches(const Windows& w)
+      : w_(w),
+        rows_(ReachOf(w.rows, w.window_h, w.rate_h, w.stride_h, w.in_h)),
+        columns_(ReachOf(w.columns, w.window_w, w.rate_w, w.stride_w, w.in_w)) {}
+  // Calls fn(offset of the output's pixel, inside) for the pixels of row r of the outputs of all images.
+  template <typename Fn>
+  inline MR_INLINE_LAMBDA void ForRow(int64_t r, const Fn& fn) const {
+    const int64_t image = r / w_.rows.size;
+    const Reach y = rows_.data()[r % w_.rows.size];
+    const Reach* const xs = columns_.data();
+    const int64_t above = (image * w_.in_h + y.pixel) * w_.in_w;
+    for (int64_t i = 0; i < w_.columns.size; ++i) {
+      const Reach x = xs[i];
+      fn((r * w_.columns.size + i) * w_.depth,
+         Inside{y.places, x.places, y.first * w_.window_w + x.first, (above + x.pixel) * w_.depth});
+    }
+  }
+
+ private:
+  const Windows w_;
+  const std::vector<Reach> rows_, columns_;
+};
+
+// Calls fn(offset of the pixel, offset in the filter) for the places of a window in the image.
+template <typename Fn>
+inline MR_INLINE_LAMBDA void ForInside(const Windows& w, const Inside& inside, const Fn& fn) {
+  const int64_t down = w.rate_h * w.in_w * w.depth, right = w.rate_w * w.depth;
+  for (int64_t i = 0; i < inside.rows; ++i) {
+    int64_t x = inside.pixel + i * down;
+    int64_t f = (inside.place + i * w.window_w) * w.depth;
+    for (int64_t j = 0; j < inside.columns; ++j, x += right, f += w.depth) fn(x, f);
+  }
 }
 
 // Grey dilation: the largest sum of pixel and filter in each window.
@@ -189,26 +207,6 @@ class DilationKernel : public OpKernel {
     if (filter.dim(0) <= 0 || filter.dim(1) <= 0)
       return errors::InvalidArgument("filter must not be empty: ", filter.shape());
     return MakeWindows(in.shape(), {filter.dim(0), filter.dim(1)}, rates_, strides_, padding_);
-  }
-
-  // Calls fn(lanes, channel) for blocks of `lanes` channels, which are a constant: arrays of so many become
-  // registers.
-  template <typename Fn>
-  static void ForChannels(const Windows& w, Fn fn) {
-    int64_t c = 0;
-    for (; c + 16 <= w.depth; c += 16) fn(std::integral_constant<int, 16>(), c);
-    for (; c + 4 <= w.depth; c += 4) fn(std::integral_constant<int, 4>(), c);
-    for (; c < w.depth; ++c) fn(std::integral_constant<int, 1>(), c);
-  }
-
-  // Calls fn(offset of the pixel, offset in the filter) for the places of a window in the image.
-  template <typename Fn>
-  static void ForInside(const Windows& w, const Inside& inside, Fn fn) {
-    for (int64_t i = 0; i < inside.rows; ++i) {
-      int64_t x = inside.pixel + i * w.rate_h * w.in_w * w.depth;
-      int64_t f = (inside.place + i * w.window_w) * w.depth;
-      for (int64_t j = 0; j < inside.columns; ++j, x += w.rate_w * w.depth, f += w.depth) fn(x, f);
-    }
   }
 
  private:
@@ -236,34 +234,45 @@ class DilationForwardKernel final : public DilationKernel {
  private:
   template <typename T>
   static void Run(const Windows& w, int64_t begin, int64_t end, const T* in, const T* filter, T* out) {
-    RunLoop([=, &w]() MR_INLINE_LAMBDA {
-      ForWindows(w, begin, end,
-                 [=, &w](int64_t at, int64_t image, int64_t top, int64_t left) MR_INLINE_LAMBDA {
-                   const Inside inside = InsideOf(w, image, top, left);
-                   T* const largest = out + at;
-                   if (inside.rows * inside.columns == 0) {
-                     for (int64_t c = 0; c < w.depth; ++c) largest[c] = Lowest<T>();
-                     return;
-                   }
-                   ForChannels(w, [&](auto lanes, int64_t c) {
-                     Largest<lanes()>(w, inside, in + c, filter + c, largest + c);
-                   });
-                 });
+    const Reaches reaches(w);
+    RunChannels<T>([=, &w, &reaches](auto bytes) MR_INLINE_LAMBDA {
+      for (int64_t r = begin; r < end; ++r) {
+        reaches.ForRow(r, [&](int64_t at, const Inside& inside) MR_INLINE_LAMBDA {
+          ForChannels<T, decltype(bytes)::value>(0, w.depth, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
+            Largest<lanes()>(w, inside, in + c, filter + c, out + at + c);
+          });
+        });
+      }
     });
   }
 
   template <int kLanes, typename T>
   static void Largest(const Windows& w, const Inside& inside, const T* in, const T* filter, T* out) {
-    T largest[kLanes];
-    const T *const first = in + inside.pixel, *const factor = filter + inside.place * w.depth;
-    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { largest[l] = Plus(first[l], factor[l]); });
-    ForInside(w, inside, [&](int64_t x, int64_t f) {
-      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
-        const T sum = Plus(in[x + l], filter[f + l]);
-        largest[l] = LessThan(largest[l], sum) ? sum : largest[l];
+    const bool any = inside.rows * inside.columns > 0;
+    if constexpr (kLanes == 1) {
+      T largest = any ? Plus(in[inside.pixel], filter[inside.place * w.depth]) : Lowest<T>();
+      ForInside(w, inside, [&](int64_t x, int64_t f) MR_INLINE_LAMBDA {
+        const T sum = Plus(in[x], filter[f]);
+        largest = LessThan(largest, sum) ? sum : largest;
       });
-    });
-    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { out[l] = largest[l]; });
+      *out = largest;
+    } else {
+      using Values = typename LanesOf<T, kLanes>::Values;
+      Values largest = Values{} + Lowest<T>();
+      const auto sum_at = [&](int64_t x, int64_t f, Values* sum) MR_INLINE_LAMBDA {
+        Values pixel, weight;
+        std::memcpy(&pixel, in + x, sizeof(pixel));
+        std::memcpy(&weight, filter + f, sizeof(weight));
+        *sum = pixel + weight;
+      };
+      if (any) sum_at(inside.pixel, inside.place * w.depth, &largest);
+      ForInside(w, inside, [&](int64_t x, int64_t f) MR_INLINE_LAMBDA {
+        Values sum;
+        sum_at(x, f, &sum);
+        largest = largest < sum ? sum : largest;
+      });
+      std::memcpy(out, &largest, sizeof(largest));
+    }
   }
 };
 
@@ -285,62 +294,85 @@ class DilationBackpropKernel final : public DilationKernel {
     if (out->num_elements() == 0) return Status();
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
       std::fill_n(out->data<T>(), out->num_elements(), T(0));
-      constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-      if (in.num_elements() <= kMost && filter.num_elements() <= kMost) {
-        Run<T, int32_t>(w, in.data<T>(), filter.data<T>(), grads.data<T>(), out->data<T>());
-      } else {
-        Run<T, int64_t>(w, in.data<T>(), filter.data<T>(), grads.data<T>(), out->data<T>());
-      }
+      Run<T>(context, w, in.data<T>(), filter.data<T>(), grads.data<T>(), out->data<T>());
       return Status();
     });
   }
 
  private:
-  template <typename T, typename Index>
-  static void Run(const Windows& w, const T* in, const T* filter, const T* grads, T* sums) {
-    RunLoop([=, &w]() MR_INLINE_LAMBDA {
-      ForWindows(w, 0, w.batch * w.rows.size,
-                 [=, &w](int64_t at, int64_t image, int64_t top, int64_t left) MR_INLINE_LAMBDA {
-                   const Inside inside = InsideOf(w, image, top, left);
-                   if (inside.rows * inside.columns == 0) return;
-                   ForChannels(w, [&](auto lanes, int64_t c) {
-                     Give<lanes(), Index>(w, inside, in + c, filter + c, grads + at + c, sums + c);
-                   });
-                 });
-    });
+  // What different threads add to differs in its channels, or in its image.
+  template <typename T>
+  static void Run(const KernelContext& context, const Windows& w, const T* in, const T* filter,
+                  const T* grads, T* sums) {
+    constexpr int64_t kChannels = 16;
+    const Reaches reaches(w);
+    const int64_t blocks = (w.depth + kChannels - 1) / kChannels, parts = kFilter ? 1 : w.batch;
+    const int64_t rows = w.batch * w.rows.size / parts;
+    const double cost = static_cast<double>(RowCost(w)) * static_cast<double>(rows);
+    context.ParallelFor(
+        parts * blocks, static_cast<int64_t>(std::min(cost / static_cast<double>(blocks), 1e12)) + 1,
+        [&](int64_t begin, int64_t end) {
+          RunChannels<T>([=, &w, &reaches](auto bytes) MR_INLINE_LAMBDA {
+            for (int64_t unit = begin; unit < end; ++unit) {
+              const int64_t first = unit % blocks * kChannels, last = std::min(first + kChannels, w.depth);
+              for (int64_t r = unit / blocks * rows; r < (unit / blocks + 1) * rows; ++r) {
+                reaches.ForRow(r, [&](int64_t at, const Inside& inside) MR_INLINE_LAMBDA {
+                  if (inside.rows * inside.columns == 0) return;
+                  ForChannels<T, decltype(bytes)::value>(
+                      first, last, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
+                        Give<lanes()>(w, inside, in + c, filter + c, grads + at + c, sums + c);
+                      });
+                });
+              }
+            }
+          });
+        });
   }
 
   // Adds the gradients of kLanes channels where their first largest sums are.
-  template <int kLanes, typename Index, typename T>
+  template <int kLanes, typename T>
   static void Give(const Windows& w, const Inside& inside, const T* in, const T* filter, const T* grads,
                    T* sums) {
-    T largest[kLanes];
-    Index best[kLanes];
-    const T *const first = in + inside.pixel, *const factor = filter + inside.place * w.depth;
-    ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
-      largest[l] = Plus(first[l], factor[l]);
-      best[l] = static_cast<Index>(kFilter ? inside.place * w.depth : inside.pixel);
-    });
-    ForInside(w, inside, [&](int64_t x, int64_t f) {
-      const auto here = static_cast<Index>(kFilter ? f : x);
-      ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
-        const T sum = Plus(in[x + l], filter[f + l]);
-        const bool more = LessThan(largest[l], sum);
-        largest[l] = more ? sum : largest[l];
-        best[l] = more ? here : best[l];
-      });
-    });
     if constexpr (kLanes == 1) {
-      sums[best[0]] = Plus(sums[best[0]], grads[0]);
+      int64_t best = kFilter ? inside.place * w.depth : inside.pixel;
+      T largest = Plus(in[inside.pixel], filter[inside.place * w.depth]);
+      ForInside(w, inside, [&](int64_t x, int64_t f) MR_INLINE_LAMBDA {
+        const T sum = Plus(in[x], filter[f]);
+        const bool more = LessThan(largest, sum);
+        largest = more ? sum : largest;
+        best = more ? (kFilter ? f : x) : best;
+      });
+      sums[best] = Plus(sums[best], grads[0]);
     } else {
+      using Values = typename LanesOf<T, kLanes>::Values;
+      using Places = typename LanesOf<T, kLanes>::Places;
+      Values largest, grad;
+      Places best{}, number{};  // of the places inside, in their order
+      const auto sum_at = [&](int64_t x, int64_t f, Values* sum) MR_INLINE_LAMBDA {
+        Values pixel, weight;
+        std::memcpy(&pixel, in + x, sizeof(pixel));
+        std::memcpy(&weight, filter + f, sizeof(weight));
+        *sum = pixel + weight;
+      };
+      sum_at(inside.pixel, inside.place * w.depth, &largest);
+      std::memcpy(&grad, grads, sizeof(grad));
+      ForInside(w, inside, [&](int64_t x, int64_t f) MR_INLINE_LAMBDA {
+        Values sum;
+        sum_at(x, f, &sum);
+        const Places more = largest < sum;
+        largest = more ? sum : largest;
+        best = more ? number : best;
+        number += 1;
+      });
       // To every place of the window, most of them zeros: single numbers would wait for the ones before.
-      ForInside(w, inside, [&](int64_t x, int64_t f) {
-        const int64_t here = kFilter ? f : x;
-        T now[kLanes];
-        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA {
-          now[l] = Plus(sums[here + l], best[l] == static_cast<Index>(here) ? grads[l] : T(0.0f));
-        });
-        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { sums[here + l] = now[l]; });
+      number = Places{};
+      ForInside(w, inside, [&](int64_t x, int64_t f) MR_INLINE_LAMBDA {
+        T* const to = sums + (kFilter ? f : x);
+        Values sum;
+        std::memcpy(&sum, to, sizeof(sum));
+        sum += best == number ? grad : Values{};
+        std::memcpy(to, &sum, sizeof(sum));
+        number += 1;
       });
     }
   }
@@ -366,23 +398,34 @@ class ArgmaxKernel : public OpKernel {
     return batch_in_index_ ? 0 : image * w.in_h * w.in_w * w.depth;
   }
 
-  // The offsets that `argmax`, of the shape of the output, points at.
+  // Calls fn(i, offset) for the offsets that `argmax`, of the shape of the output, points at.
   template <typename Fn>
   Status ForMaxima(const Windows& w, const Tensor& in, const Tensor& argmax, Fn fn) const {
+    if (argmax.dtype() == DataType::kInt32) return ForMaximaOf(w, in, argmax, argmax.data<int32_t>(), fn);
+    return ForMaximaOf(w, in, argmax, argmax.data<int64_t>(), fn);
+  }
+
+ private:
+  template <typename Index, typename Fn>
+  Status ForMaximaOf(const Windows& w, const Tensor& in, const Tensor& argmax, const Index* indices,
+                     Fn fn) const {
     const int64_t image_size = w.rows.size * w.columns.size * w.depth;
-    for (int64_t i = 0; i < argmax.num_elements(); ++i) {
-      int64_t offset;
-      if (__builtin_add_overflow(IntValue(argmax, i), ImageOffset(w, i / image_size), &offset) ||
-          offset < 0 || offset >= in.num_elements()) {
-        return errors::InvalidArgument("Invalid argmax index ", IntValue(argmax, i),
-                                       " for an input of shape ", in.shape());
+    const auto size = static_cast<uint64_t>(in.num_elements());
+    int64_t i = 0;
+    for (int64_t image = 0; image < w.batch; ++image) {
+      const auto first = static_cast<uint64_t>(ImageOffset(w, image));
+      for (int64_t k = 0; k < image_size; ++k, ++i) {
+        const uint64_t offset = static_cast<uint64_t>(int64_t{indices[i]}) + first;  // large where negative
+        if (offset >= size) {
+          return errors::InvalidArgument("Invalid argmax index ", IntValue(argmax, i),
+                                         " for an input of shape ", in.shape());
+        }
+        fn(i, static_cast<int64_t>(offset));
       }
-      fn(i, offset);
     }
     return Status();
   }
 
- private:
   const SpatialAttr window_, strides_;
   const Padding padding_;
   const bool batch_in_index_;
@@ -399,44 +442,89 @@ class MaxPoolWithArgmaxKernel final : public ArgmaxKernel {
     if (out->num_elements() == 0) return Status();
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
       // Places that are as wide as floats are chosen by the same vectors.
-      if (in.num_elements() <= std::numeric_limits<int32_t>::max()) {
-        Run<T, int32_t>(context, w, in.data<T>(), out->data<T>(), argmax);
-      } else {
-        Run<T, int64_t>(context, w, in.data<T>(), out->data<T>(), argmax);
-      }
+      const bool narrow = in.num_elements() <= std::numeric_limits<int32_t>::max();
+      const Reaches reaches(w);
+      context.ParallelFor(w.batch * w.rows.size, RowCost(w), [&](int64_t begin, int64_t end) {
+        if (sizeof(T) == 4 && narrow) {
+          Run<T, int32_t>(w, reaches, begin, end, in.data<T>(), out->data<T>(), argmax);
+        } else {
+          Run<T, int64_t>(w, reaches, begin, end, in.data<T>(), out->data<T>(), argmax);
+        }
+      });
       return Status();
     });
   }
 
  private:
-  template <typename T, typename Index>
-  void Run(KernelContext& context, const Windows& w, const T* in, T* out, Tensor* argmax) const {
-    context.ParallelFor(w.batch * w.rows.size, RowCost(w), [&](int64_t begin, int64_t end) {
-      std::vector<Index> first_largest(static_cast<size_t>(w.depth));  // per channel
-      Index* const best = first_largest.data();
-      ForWindows(w, begin, end, [&](int64_t at, int64_t image, int64_t top, int64_t left) {
-        T* const values = out + at;
-        std::fill_n(values, w.depth, Lowest<T>());
-        std::fill_n(best, w.depth, Index{-1});
-        ForPlaces(w, image, top, left, [&](int64_t, int64_t offset) {
-          const T* const x = in + offset;
-          for (int64_t c = 0; c < w.depth; ++c) {
-            const bool take = (best[c] < 0) | LessThan(values[c], x[c]);
-            values[c] = take ? x[c] : values[c];
-            best[c] = take ? static_cast<Index>(offset + c) : best[c];
-          }
+  template <typename T, typename Place>
+  void Run(const Windows& w, const Reaches& reaches, int64_t begin, int64_t end, const T* in, T* out,
+           Tensor* argmax) const {
+    const int64_t size = w.columns.size * w.depth;
+    std::vector<Place> found(static_cast<size_t>(size));  // in a row; -1: nothing
+    for (int64_t r = begin; r < end; ++r) {
+      RunChannels<T>([=, &w, &reaches, places = found.data()](auto bytes) MR_INLINE_LAMBDA {
+        reaches.ForRow(r, [&](int64_t at, const Inside& inside) MR_INLINE_LAMBDA {
+          ForChannels<T, decltype(bytes)::value>(0, w.depth, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
+            constexpr bool kSame = sizeof(T) == sizeof(Place);  // else vectors do not choose both
+            if constexpr (kSame || lanes() == 1) {
+              Find<lanes()>(w, inside, c, in, out + at + c, places + at - r * size + c);
+            } else {
+              for (int l = 0; l < lanes(); ++l)
+                Find<1>(w, inside, c + l, in, out + at + c + l, places + at - r * size + c + l);
+            }
+          });
         });
-        for (int64_t c = 0; c < w.depth; ++c)
-          SetIndex(argmax, at + c, std::max<int64_t>(best[c] - ImageOffset(w, image), 0));
       });
-    });
+      const int64_t before = ImageOffset(w, r / w.rows.size);
+      const auto index = [before](Place place) MR_INLINE_LAMBDA {
+        const int64_t offset = place - before;
+        return offset > 0 ? offset : 0;
+      };
+      if (argmax->dtype() == DataType::kInt32) {
+        MapLoop(found.data(), argmax->data<int32_t>() + r * size, size,
+                [index](Place place) MR_INLINE_LAMBDA { return static_cast<int32_t>(index(place)); });
+      } else {
+        MapLoop(found.data(), argmax->data<int64_t>() + r * size, size, index);
+      }
+    }
   }
 
-  static void SetIndex(Tensor* t, int64_t i, int64_t value) {
-    if (t->dtype() == DataType::kInt32) {
-      t->data<int32_t>()[i] = static_cast<int32_t>(value);
+  // The first largest pixel of kLanes channels and its offset. NaN is the largest only where it is the first.
+  template <int kLanes, typename T, typename Place>
+  static void Find(const Windows& w, const Inside& inside, int64_t c, const T* in, T* value, Place* place) {
+    const bool any = inside.rows * inside.columns > 0;
+    if constexpr (kLanes == 1) {
+      T largest = any ? in[inside.pixel + c] : Lowest<T>();
+      int64_t best = any ? inside.pixel + c : -1;
+      ForInside(w, inside, [&](int64_t x, int64_t) MR_INLINE_LAMBDA {
+        const bool more = LessThan(largest, in[x + c]);
+        largest = more ? in[x + c] : largest;
+        best = more ? x + c : best;
+      });
+      *value = largest;
+      *place = static_cast<Place>(best);
     } else {
-      t->data<int64_t>()[i] = value;
+      using Values = typename LanesOf<T, kLanes>::Values;
+      using Places = typename LanesOf<T, kLanes>::Places;
+      Values largest = Values{} + Lowest<T>();
+      Places best = Places{} - 1;
+      if (any) {
+        std::memcpy(&largest, in + inside.pixel + c, sizeof(largest));
+        Place channels[kLanes];
+        for (int l = 0; l < kLanes; ++l) channels[l] = static_cast<Place>(l);
+        std::memcpy(&best, channels, sizeof(best));
+        best += static_cast<Place>(inside.pixel + c);
+        const Places first = best;
+        ForInside(w, inside, [&](int64_t x, int64_t) MR_INLINE_LAMBDA {
+          Values pixel;
+          std::memcpy(&pixel, in + x + c, sizeof(pixel));
+          const Places here = first + static_cast<Place>(x - inside.pixel), more = largest < pixel;
+          largest = more ? pixel : largest;
+          best = more ? here : best;
+        });
+      }
+      std::memcpy(value, &largest, sizeof(largest));
+      std::memcpy(place, &best, sizeof(best));
     }
   }
 };
@@ -458,11 +546,11 @@ class ArgmaxGradKernel final : public ArgmaxKernel {
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-      T* sums = out->data<T>();
+      T* const sums = out->data<T>();
+      const T* const from = grads.data<T>();
       std::fill_n(sums, out->num_elements(), T(0));
-      return ForMaxima(w, in, argmax, [&](int64_t i, int64_t offset) {
-        sums[offset] = Plus(sums[offset], grads.data<T>()[i]);
-      });
+      return ForMaxima(w, in, argmax,
+                       [=](int64_t i, int64_t offset) { sums[offset] = Plus(sums[offset], from[i]); });
     });
   }
 };
@@ -482,10 +570,21 @@ class ArgmaxGradGradKernel final : public ArgmaxKernel {
                                      argmax.shape());
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, w.OutputShape()));
-    return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-      return ForMaxima(w, in, argmax,
-                       [&](int64_t i, int64_t offset) { out->data<T>()[i] = grads.data<T>()[offset]; });
-    });
+    const auto move = [&]<typename T>(T) {  // elements of this size
+      const T* const from = static_cast<const T*>(grads.raw_data());
+      T* const to = static_cast<T*>(out->raw_data());
+      return ForMaxima(w, in, argmax, [=](int64_t i, int64_t offset) { to[i] = from[offset]; });
+    };
+    switch (ElementSize(in.dtype())) {
+      case 1:
+        return move(uint8_t());
+      case 2:
+        return move(uint16_t());
+      case 4:
+        return move(uint32_t());
+      default:
+        return move(uint64_t());
+    }
   }
 };
 

@@ -3,56 +3,48 @@
 // Pooling of volumes and its gradients. A window counts what it covers inside the volume.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/lanes.h"
 #include "kernels/cpu/loop.h"
+#include "kernels/cpu/nn/util.h"
 #include "kernels/cpu/nn/volume.h"
+#include "kernels/cpu/vector/cast.h"
+#include "kernels/cpu/vectors.h"
 
 namespace millrace {
 namespace {
 
-template <typename T>
-T LowestOf() {
-  if constexpr (std::is_same_v<T, half>)
-    return static_cast<T>(-65504.0f);
-  else if constexpr (std::is_same_v<T, bfloat16>)
-    return static_cast<T>(-0x1.FEp127f);
-  else
-    return std::numeric_limits<T>::lowest();
-}
-
-// Whether `a` replaces `b` as the largest; NaN is larger than any number. Without a branch, so that loops
-// over it are vectorised.
-template <typename T>
-bool Exceeds(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return a > b;
-  } else {
-    const ComputeType<T> x = static_cast<ComputeType<T>>(a), y = static_cast<ComputeType<T>>(b);
-    return (x > y) | ((x != x) & (y == y));
+// The types that kernels are made of; the others go through one that has all their values. Maxima of a type
+// that is narrower than its numbers' are those of the wider type.
+DataType WorkType(DataType t) {
+  switch (t) {
+    case DataType::kInt32:
+    case DataType::kUint32:
+      return DataType::kDouble;
+    case DataType::kDouble:
+    case DataType::kInt64:
+    case DataType::kUint64:
+      return t;
+    default:
+      return DataType::kFloat;
   }
 }
-
-// The larger of the two, NaN where there is one; also without a branch.
-template <typename T>
-T Larger(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return a > b ? a : b;
-  } else {
-    const ComputeType<T> x = static_cast<ComputeType<T>>(a), y = static_cast<ComputeType<T>>(b);
-    return ((x > y) | (x != x)) ? a : b;
-  }
+StatusOr<Tensor> ToWork(KernelContext& context, const Tensor& t) {
+  const DataType type = WorkType(t.dtype());
+  if (type == t.dtype()) return t;
+  MR_ASSIGN_OR_RETURN(Tensor work, context.AllocateTemp(type, t.shape()));
+  ContextParallel parallel(context);
+  cpu::RunUnary(cpu::FindCast(t.dtype(), type), t.raw_data(), static_cast<int64_t>(ElementSize(t.dtype())),
+                work.raw_data(), static_cast<int64_t>(ElementSize(type)), t.num_elements(), 0.5, parallel);
+  return work;
 }
 
-// As VisitReal, among the types of floating-point numbers.
+// Calls fn with float or double.
 template <typename Fn>
-Status VisitFloats(DataType t, const KernelContext& context, Fn&& fn) {
-  return VisitReal(t, NoSuchType(context, t), [&]<typename T>() -> Status {
-    if constexpr (!std::is_integral_v<T>) return fn.template operator()<T>();
-    return NoSuchType(context, t);
-  });
+Status VisitFloats(DataType t, Fn&& fn) {
+  return t == DataType::kDouble ? fn.template operator()<double>() : fn.template operator()<float>();
 }
 
 class VolumePoolKernel : public OpKernel {
@@ -76,16 +68,29 @@ class VolumePoolKernel : public OpKernel {
     return errors::InvalidArgument("Expected ", what, " shape to be ", want, ", but got ", got);
   }
 
-  // Runs fn on the output as NDHWC.
+  // Runs fn on the output as NDHWC; of `type`, if that is not the output's, from which it is converted.
   template <typename Fn>
-  Status Produce(KernelContext& context, const TensorShape& shape, Fn fn) const {
+  Status Produce(KernelContext& context, const TensorShape& shape, DataType type, Fn fn) const {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, InLayout(shape, channels_first_)));
     if (out->num_elements() == 0) return Status();
-    if (!channels_first_) return fn(out);
-    MR_ASSIGN_OR_RETURN(Tensor last, context.AllocateTemp(out->dtype(), shape));
-    MR_RETURN_IF_ERROR(fn(&last));
-    FromChannelsLast(context, last, out);
+    Tensor last = *out;
+    if (channels_first_) {
+      MR_ASSIGN_OR_RETURN(last, context.AllocateTemp(out->dtype(), shape));
+    }
+    if (type == last.dtype()) {
+      MR_RETURN_IF_ERROR(fn(&last));
+    } else {
+      MR_ASSIGN_OR_RETURN(Tensor work, context.AllocateTemp(type, shape));
+      MR_RETURN_IF_ERROR(fn(&work));
+      FromFloat(context, work, &last);
+    }
+    if (channels_first_) FromChannelsLast(context, last, out);
     return Status();
+  }
+  // An input as NDHWC of its work type.
+  StatusOr<Tensor> Input(KernelContext& context, int i) const {
+    MR_ASSIGN_OR_RETURN(const Tensor last, ToChannelsLast(context, context.input(i), channels_first_));
+    return ToWork(context, last);
   }
 
   const bool channels_first_;
@@ -102,34 +107,80 @@ int64_t RowCost(const VolumeWindows& w) {
   return static_cast<int64_t>(std::min(places, 1e9)) + 1;
 }
 
-// Of the input or of the output.
-struct Pixel {
-  int64_t number, n, z, y, x;
+// Along a side, for each output: the first place of the input that its window covers, and how many. Or, for
+// each place of the input: the first output that covers it, and how many do.
+struct Reach {
+  int64_t first, count;
+};
+using Reaches = std::array<std::vector<Reach>, 3>;
+
+Reaches CoveredBy(const VolumeWindows& w) {
+  Reaches reaches;
+  for (int side = 0; side < 3; ++side) {
+    for (int64_t o = 0; o < w.out[static_cast<size_t>(side)]; ++o) {
+      const int64_t first = w.First(side, o);
+      reaches[static_cast<size_t>(side)].push_back({first, std::max<int64_t>(w.End(side, o) - first, 0)});
+    }
+  }
+  return reaches;
+}
+Reaches Covering(const VolumeWindows& w) {
+  Reaches reaches;
+  for (size_t side = 0; side < 3; ++side) {
+    const int64_t window = w.window[side], stride = w.stride[side];
+    for (int64_t place = 0; place < w.in[side]; ++place) {
+      const int64_t padded = place + w.pad[side];
+      const int64_t first = padded < window ? 0 : (padded - window) / stride + 1;
+      const int64_t end = std::min(padded / stride + 1, w.out[side]);
+      reaches[side].push_back({first, std::max<int64_t>(end - first, 0)});
+    }
+  }
+  return reaches;
+}
+
+// What one pixel reaches: rows of `count` pixels from `rows[i] + first` on.
+struct Reached {
+  int64_t number;  // of the pixel itself
+  const int64_t* rows;
+  int64_t row_count, first, count;
 };
 
-// Calls fn(lanes, pixel, first channel) for all pixels and blocks of `lanes` channels, which are a constant
-// so that arrays of so many become registers; more sizes of blocks for floats than for other types T, since
-// each costs time to compile. Rows run in parallel, unless the step is cancelled: each pixel may take as long
-// as its window is large.
+// Calls fn(lanes, reached, first channel) for all pixels of volumes of sides `sides` and blocks of channels,
+// whose number of lanes is a constant. `reaches` leads to volumes of sides `others`. Rows run in parallel,
+// unless the step is cancelled: each may take as long as windows are large.
 template <typename T, typename Fn>
-Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sides& sides, int64_t cost,
-                 Fn fn) {
+Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sides& sides,
+                 const Sides& others, const Reaches& reaches, int64_t cost, Fn fn) {
   const CancellationManager& step = context.cancellation();
+  const bool slow = cost / std::max<int64_t>(sides[2], 1) > 1 << 16;  // so that pixels ask as well
+  const auto most = [&](size_t side) {
+    int64_t count = 0;
+    for (const Reach& reach : reaches[side]) count = std::max(count, reach.count);
+    return count;
+  };
+  const auto room = static_cast<size_t>(most(0) * most(1));
   context.ParallelFor(w.batch * sides[0] * sides[1], cost, [&](int64_t begin, int64_t end) {
-    RunLoop([&]() MR_INLINE_LAMBDA {
-      for (int64_t r = begin; r < end; ++r) {
-        Pixel p{r * sides[2], r / sides[1] / sides[0], r / sides[1] % sides[0], r % sides[1], 0};
-        for (; p.x < sides[2] && !step.IsCancelled(); ++p.x, ++p.number) {
-          int64_t c = 0;
-          if constexpr (std::is_same_v<T, float>) {
-            for (; c + 16 <= w.channels; c += 16) fn(std::integral_constant<int, 16>(), p, c);
-          }
-          for (; c + 8 <= w.channels; c += 8) fn(std::integral_constant<int, 8>(), p, c);
-          if constexpr (std::is_same_v<T, float>) {
-            for (; c + 4 <= w.channels; c += 4) fn(std::integral_constant<int, 4>(), p, c);
-          }
-          for (; c < w.channels; ++c) fn(std::integral_constant<int, 1>(), p, c);
+    std::vector<int64_t> memory(room);
+    RunChannels<T>([=, &step, zs = reaches[0].data(), ys = reaches[1].data(), xs = reaches[2].data(),
+                    channels = w.channels, rows = memory.data()](auto bytes) MR_INLINE_LAMBDA {
+      int64_t y = begin % sides[1], z = begin / sides[1] % sides[0], n = begin / sides[1] / sides[0];
+      for (int64_t r = begin; r < end && !step.IsCancelled(); ++r) {
+        int64_t count = 0;
+        for (int64_t d = zs[z].first; d < zs[z].first + zs[z].count; ++d) {
+          const int64_t first = ((n * others[0] + d) * others[1] + ys[y].first) * others[2];
+          for (int64_t h = 0; h < ys[y].count; ++h) rows[count++] = first + h * others[2];
         }
+        for (int64_t x = 0; x < sides[2]; ++x) {
+          if (slow && step.IsCancelled()) return;
+          const Reached reached{r * sides[2] + x, rows, count, xs[x].first, xs[x].count};
+          ForChannels<T, decltype(bytes)::value>(
+              0, channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA { fn(lanes, reached, c); });
+        }
+        if (++y < sides[1]) continue;
+        y = 0;
+        if (++z < sides[0]) continue;
+        z = 0;
+        ++n;
       }
     });
   });
@@ -137,54 +188,43 @@ Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sid
                             : Status();
 }
 
-// Calls fn(index of the input's pixel) for what the window of an output covers.
+// Calls fn(number of the pixel) for what is reached. One and two pixels in a row, which are common, have
+// loops of their own.
 template <typename Fn>
-void ForCovered(const VolumeWindows& w, const Pixel& p, Fn fn) {
-  const int64_t ends[] = {w.End(0, p.z), w.End(1, p.y), w.End(2, p.x)}, first = w.First(2, p.x);
-  for (int64_t d = w.First(0, p.z); d < ends[0]; ++d) {
-    for (int64_t h = w.First(1, p.y); h < ends[1]; ++h) {
-      const int64_t row = ((p.n * w.in[0] + d) * w.in[1] + h) * w.in[2];
-      for (int64_t v = first; v < ends[2]; ++v) fn(row + v);
+inline MR_INLINE_LAMBDA void ForReached(const Reached& reached, const Fn& fn) {
+  const int64_t *const rows = reached.rows, row_count = reached.row_count, left = reached.first;
+  if (reached.count == 1) {
+    for (int64_t i = 0; i < row_count; ++i) fn(rows[i] + left);
+  } else if (reached.count == 2) {
+    for (int64_t i = 0; i < row_count; ++i) {
+      fn(rows[i] + left);
+      fn(rows[i] + left + 1);
+    }
+  } else {
+    for (int64_t i = 0; i < row_count; ++i) {
+      const int64_t first = rows[i] + left;
+      for (int64_t k = first; k < first + reached.count; ++k) fn(k);
     }
   }
 }
 
-// Along each side: the outputs whose windows cover a place of the input, and how many places an output
-// covers.
-struct CoveringTables {
-  struct Outputs {
-    int64_t first, end;
-  };
-  std::array<std::vector<Outputs>, 3> outputs;
-  std::array<std::vector<int64_t>, 3> covered;
-
-  explicit CoveringTables(const VolumeWindows& w) {
-    for (size_t side = 0; side < 3; ++side) {
-      const int64_t window = w.window[side], stride = w.stride[side];
-      for (int64_t place = 0; place < w.in[side]; ++place) {
-        const int64_t padded = place + w.pad[side];
-        outputs[side].push_back({padded < window ? 0 : (padded - window) / stride + 1,
-                                 std::min(padded / stride + 1, w.out[side])});
-      }
-      const int i = static_cast<int>(side);
-      for (int64_t o = 0; o < w.out[side]; ++o)
-        covered[side].push_back(std::max<int64_t>(w.End(i, o) - w.First(i, o), 0));
-    }
-  }
-};
-
-// Calls fn(index of the output's pixel, depth, row, column) for the windows that cover a pixel of the input.
-template <typename Fn>
-void ForCovering(const VolumeWindows& w, const CoveringTables& tables, const Pixel& p, Fn fn) {
-  const CoveringTables::Outputs zs = tables.outputs[0][static_cast<size_t>(p.z)],
-                                ys = tables.outputs[1][static_cast<size_t>(p.y)],
-                                xs = tables.outputs[2][static_cast<size_t>(p.x)];
-  for (int64_t z = zs.first; z < zs.end; ++z) {
-    for (int64_t y = ys.first; y < ys.end; ++y) {
-      for (int64_t x = xs.first; x < xs.end; ++x)
-        fn(((p.n * w.out[0] + z) * w.out[1] + y) * w.out[2] + x, z, y, x);
-    }
-  }
+// kLanes channels of a pixel; of one lane they are a number.
+template <typename T, int kLanes>
+using Channels = typename std::conditional_t<kLanes == 1, std::type_identity<T>,
+                                             std::type_identity<typename LanesOf<T, kLanes>::Values>>::type;
+// The places of channels, as wide as these.
+template <typename T, int kLanes>
+using Places =
+    typename std::conditional_t<kLanes == 1,
+                                std::type_identity<std::conditional_t<sizeof(T) == 4, int32_t, int64_t>>,
+                                std::type_identity<typename LanesOf<T, kLanes>::Places>>::type;
+template <typename V, typename T>
+inline MR_INLINE_LAMBDA void Read(const T* from, V* to) {
+  std::memcpy(to, from, sizeof(V));
+}
+template <typename V, typename T>
+inline MR_INLINE_LAMBDA void Write(const V& from, T* to) {
+  std::memcpy(to, &from, sizeof(V));
 }
 
 class MaxPool3DKernel final : public VolumePoolKernel {
@@ -192,57 +232,67 @@ class MaxPool3DKernel final : public VolumePoolKernel {
   using VolumePoolKernel::VolumePoolKernel;
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const VolumeWindows w, Windows(context.input(0).shape()));
-    MR_ASSIGN_OR_RETURN(const Tensor in, ToChannelsLast(context, context.input(0), channels_first_));
-    return Produce(context, w.OutShape(), [&](Tensor* out) {
-      return VisitFloats(in.dtype(), context, [&]<typename T>() {
-        const T* const from = in.data<T>();
-        T* const to = out->data<T>();
-        return ForPixels<T>(
-            context, w, w.out, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
-              T largest[lanes()];
-              ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { largest[c] = LowestOf<T>(); });
-              ForCovered(w, p, [&](int64_t covered) {
-                const T* const x = from + covered * w.channels + channel;
-                ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { largest[c] = Larger(x[c], largest[c]); });
-              });
-              ForLanes<lanes()>(
-                  [&](int c) MR_INLINE_LAMBDA { to[p.number * w.channels + channel + c] = largest[c]; });
-            });
+    MR_ASSIGN_OR_RETURN(const Tensor in, Input(context, 0));
+    return Produce(context, w.OutShape(), in.dtype(), [&](Tensor* out) {
+      return VisitFloats(in.dtype(), [&]<typename T>() {
+        return ForPixels<T>(context, w, w.out, w.in, CoveredBy(w), RowCost(w),
+                            [from = in.data<T>(), to = out->data<T>(), channels = w.channels](
+                                auto lanes, const Reached& reached, int64_t c) MR_INLINE_LAMBDA {
+                              using V = Channels<T, decltype(lanes)::value>;
+                              // NaN is larger than any number. It is found beside the maximum, which so waits
+                              // for less.
+                              V largest = V{} + std::numeric_limits<T>::lowest(), nan{};
+                              ForReached(reached, [&](int64_t pixel) MR_INLINE_LAMBDA {
+                                V x;
+                                Read(from + pixel * channels + c, &x);
+                                largest = x > largest ? x : largest;
+                                nan = x != x ? x : nan;
+                              });
+                              largest = nan != nan ? nan : largest;
+                              Write(largest, to + reached.number * channels + c);
+                            });
       });
     });
   }
 };
 
-// Pixels of the input that hold the first maximum of each window, per channel; -1 where there is none.
-template <typename Index>
-StatusOr<Tensor> FindMaxima(KernelContext& context, const VolumeWindows& w, const Tensor& in) {
-  MR_ASSIGN_OR_RETURN(
-      Tensor maxima,
-      context.AllocateTemp(sizeof(Index) == 4 ? DataType::kInt32 : DataType::kInt64, w.OutShape()));
-  MR_RETURN_IF_ERROR(VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-    const T* const from = in.data<T>();
-    Index* const to = maxima.data<Index>();
-    return ForPixels<T>(
-        context, w, w.out, 2 * RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
-          T largest[lanes()];
-          Index best[lanes()];
-          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA {
-            largest[c] = LowestOf<T>();
-            best[c] = Index{-1};
-          });
-          ForCovered(w, p, [&](int64_t covered) {
-            const T* const x = from + covered * w.channels + channel;
-            ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA {
-              const bool take = (best[c] < 0) | Exceeds(x[c], largest[c]);
-              largest[c] = take ? x[c] : largest[c];
-              best[c] = take ? static_cast<Index>(covered) : best[c];
-            });
-          });
-          ForLanes<lanes()>([&](int c)
-                                MR_INLINE_LAMBDA { to[p.number * w.channels + channel + c] = best[c]; });
-        });
-  }));
-  return maxima;
+// Pixels of the input that hold the first maximum of each window, per channel; -1 where there is none. NaN is
+// larger than any number. Place: as wide as the elements of the input, or wider.
+template <typename T, typename Place>
+Status FindMaxima(KernelContext& context, const VolumeWindows& w, const T* from, Place* to) {
+  return ForPixels<T>(context, w, w.out, w.in, CoveredBy(w), 2 * RowCost(w),
+                      [=, channels = w.channels](auto lanes, const Reached& reached, int64_t c)
+                          MR_INLINE_LAMBDA {
+                            const bool any = reached.row_count > 0 && reached.count > 0;
+                            const int64_t first = any ? reached.rows[0] + reached.first : -1;
+                            constexpr int kLanes = decltype(lanes)::value;
+                            if constexpr (kLanes > 1 && sizeof(T) == sizeof(Place)) {
+                              using V = Channels<T, kLanes>;
+                              V largest{};
+                              Places<T, kLanes> best = Places<T, kLanes>{} + static_cast<Place>(first);
+                              if (any) Read(from + first * channels + c, &largest);
+                              ForReached(reached, [&](int64_t pixel) MR_INLINE_LAMBDA {
+                                V x;
+                                Read(from + pixel * channels + c, &x);
+                                const auto take = (x > largest) | ((x != x) & (largest == largest));
+                                largest = take ? x : largest;
+                                best = take ? Places<T, kLanes>{} + static_cast<Place>(pixel) : best;
+                              });
+                              Write(best, to + reached.number * channels + c);
+                            } else {
+                              for (int l = 0; l < kLanes; ++l) {
+                                T largest = any ? from[first * channels + c + l] : T(0);
+                                Place best = static_cast<Place>(first);
+                                ForReached(reached, [&](int64_t pixel) MR_INLINE_LAMBDA {
+                                  const T x = from[pixel * channels + c + l];
+                                  const bool take = (x > largest) | ((x != x) & (largest == largest));
+                                  largest = take ? x : largest;
+                                  best = take ? static_cast<Place>(pixel) : best;
+                                });
+                                to[reached.number * channels + c + l] = best;
+                              }
+                            }
+                          });
 }
 
 // Inputs: the forward input, its output, and what is pooled or spread.
@@ -254,103 +304,127 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
     MR_ASSIGN_OR_RETURN(const VolumeWindows w, Windows(context.input(0).shape()));
     MR_RETURN_IF_ERROR(CheckShape("orig_output", context.input(1).shape(), w.OutShape()));
     MR_RETURN_IF_ERROR(CheckShape("grad", context.input(2).shape(), kSecond ? w.InShape() : w.OutShape()));
-    MR_ASSIGN_OR_RETURN(const Tensor in, ToChannelsLast(context, context.input(0), channels_first_));
-    MR_ASSIGN_OR_RETURN(const Tensor grad, ToChannelsLast(context, context.input(2), channels_first_));
-    return Produce(context, kSecond ? w.OutShape() : w.InShape(), [&](Tensor* out) -> Status {
-      return in.num_elements() <= std::numeric_limits<int32_t>::max()
-                 ? Run<int32_t>(context, w, in, grad, out)
-                 : Run<int64_t>(context, w, in, grad, out);
-    });
-  }
-
- private:
-  // Places that are as wide as floats are chosen by the same vectors.
-  template <typename Index>
-  static Status Run(KernelContext& context, const VolumeWindows& w, const Tensor& in, const Tensor& grad,
-                    Tensor* out) {
-    MR_ASSIGN_OR_RETURN(const Tensor maxima, FindMaxima<Index>(context, w, in));
-    if constexpr (kSecond) {
-      return VisitReal(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
-        Take<T>(context, w, maxima.data<Index>(), grad, out);
-        return Status();
-      });
-    } else {
-      return VisitFloats(grad.dtype(), context, [&]<typename T>() {
-        return Spread<T>(context, w, maxima.data<Index>(), grad, out);
-      });
+    MR_ASSIGN_OR_RETURN(const Tensor in, Input(context, 0));
+    switch (in.dtype()) {
+      case DataType::kFloat:
+        // Places that are as wide as floats are chosen by the same vectors.
+        if (in.num_elements() <= std::numeric_limits<int32_t>::max())
+          return Run<float, int32_t>(context, w, in);
+        return Run<float, int64_t>(context, w, in);
+      case DataType::kDouble:
+        return Run<double, int64_t>(context, w, in);
+      case DataType::kInt64:
+        return Run<int64_t, int64_t>(context, w, in);
+      default:
+        return Run<uint64_t, int64_t>(context, w, in);
     }
   }
 
-  template <typename T, typename Index>
-  static void Take(KernelContext& context, const VolumeWindows& w, const Index* best, const Tensor& grad,
-                   Tensor* out) {
-    const int64_t channels = w.channels;
-    context.ParallelFor(out->num_elements() / channels, 4 * channels, [&](int64_t begin, int64_t end) {
-      const T* const from = grad.data<T>();
-      T* const to = out->data<T>();
-      for (int64_t i = begin * channels; i < end * channels; i += channels) {
-        for (int64_t c = 0; c < channels; ++c)
-          to[i + c] = best[i + c] < 0 ? T(0) : from[int64_t{best[i + c]} * channels + c];
+ private:
+  template <typename T, typename Place>
+  Status Run(KernelContext& context, const VolumeWindows& w, const Tensor& in) const {
+    MR_ASSIGN_OR_RETURN(const Tensor grad, ToChannelsLast(context, context.input(2), channels_first_));
+    MR_ASSIGN_OR_RETURN(
+        Tensor maxima,
+        context.AllocateTemp(sizeof(Place) == 4 ? DataType::kInt32 : DataType::kInt64, w.OutShape()));
+    const DataType type = kSecond ? grad.dtype() : WorkType(grad.dtype());
+    return Produce(context, kSecond ? w.OutShape() : w.InShape(), type, [&](Tensor* out) -> Status {
+      MR_RETURN_IF_ERROR(FindMaxima(context, w, in.data<T>(), maxima.data<Place>()));
+      if constexpr (kSecond) {
+        Take(context, w, maxima.data<Place>(), grad, out);
+        return Status();
+      } else if constexpr (std::is_floating_point_v<T>) {
+        MR_ASSIGN_OR_RETURN(const Tensor work, ToWork(context, grad));
+        return VisitFloats(work.dtype(), [&]<typename G>() {
+          return Spread(context, w, maxima.data<Place>(), work.data<G>(), out->data<G>());
+        });
+      } else {
+        return NoSuchType(context, in.dtype());
       }
     });
   }
 
-  template <typename T, typename Index>
-  static Status Spread(KernelContext& context, const VolumeWindows& w, const Index* best, const Tensor& grad,
-                       Tensor* out) {
-    const T* const from = grad.data<T>();
-    T* const to = out->data<T>();
-    const CoveringTables tables(w);
-    return ForPixels<T>(
-        context, w, w.in, RowCost(w), [=, &w, &tables](auto lanes, const Pixel& p, int64_t channel) {
-          T sums[lanes()];
-          ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] = T(0); });
-          ForCovering(w, tables, p, [&](int64_t window, int64_t, int64_t, int64_t) {
-            const int64_t at = window * w.channels + channel;
-            ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA {
-              const T sum = Plus(sums[c], from[at + c]);
-              sums[c] = best[at + c] == static_cast<Index>(p.number) ? sum : sums[c];
-            });
-          });
-          ForLanes<lanes()>([&](int c)
-                                MR_INLINE_LAMBDA { to[p.number * w.channels + channel + c] = sums[c]; });
-        });
+  // Elements of any type move as integers of their size.
+  template <typename Place>
+  static void Take(KernelContext& context, const VolumeWindows& w, const Place* best, const Tensor& grad,
+                   Tensor* out) {
+    const auto move = [&]<typename T>(T) {
+      const T* const from = static_cast<const T*>(grad.raw_data());
+      T* const to = static_cast<T*>(out->raw_data());
+      const int64_t channels = w.channels;
+      context.ParallelFor(out->num_elements() / channels, 4 * channels, [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin * channels; i < end * channels; i += channels) {
+          for (int64_t c = 0; c < channels; ++c)
+            to[i + c] = best[i + c] < 0 ? T(0) : from[int64_t{best[i + c]} * channels + c];
+        }
+      });
+    };
+    switch (ElementSize(grad.dtype())) {
+      case 1:
+        return move(uint8_t());
+      case 2:
+        return move(uint16_t());
+      case 4:
+        return move(uint32_t());
+      default:
+        return move(uint64_t());
+    }
+  }
+
+  template <typename T, typename Place>
+  static Status Spread(KernelContext& context, const VolumeWindows& w, const Place* best, const T* from,
+                       T* to) {
+    return ForPixels<T>(context, w, w.in, w.out, Covering(w), RowCost(w),
+                        [=, channels = w.channels](auto lanes, const Reached& reached, int64_t c)
+                            MR_INLINE_LAMBDA {
+                              constexpr int kLanes = decltype(lanes)::value;
+                              const auto here = static_cast<Place>(reached.number);
+                              if constexpr (kLanes > 1 && sizeof(T) == sizeof(Place)) {
+                                Channels<T, kLanes> sums{};
+                                ForReached(reached, [&](int64_t window) MR_INLINE_LAMBDA {
+                                  Channels<T, kLanes> x;
+                                  Places<T, kLanes> place;
+                                  Read(from + window * channels + c, &x);
+                                  Read(best + window * channels + c, &place);
+                                  sums = place == here ? sums + x : sums;
+                                });
+                                Write(sums, to + reached.number * channels + c);
+                              } else {
+                                for (int l = 0; l < kLanes; ++l) {
+                                  T sum = 0;
+                                  ForReached(reached, [&](int64_t window) MR_INLINE_LAMBDA {
+                                    const int64_t at = window * channels + c + l;
+                                    sum = best[at] == here ? sum + from[at] : sum;
+                                  });
+                                  to[reached.number * channels + c + l] = sum;
+                                }
+                              }
+                            });
   }
 };
-
-int64_t Covered(const VolumeWindows& w, int64_t z, int64_t y, int64_t x) {
-  int64_t count = 1;
-  const Sides at{z, y, x};
-  for (int i = 0; i < 3; ++i) {
-    const int64_t o = at[static_cast<size_t>(i)];
-    count *= std::max<int64_t>(w.End(i, o) - w.First(i, o), 0);
-  }
-  return count;
-}
 
 class AvgPool3DKernel final : public VolumePoolKernel {
  public:
   using VolumePoolKernel::VolumePoolKernel;
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const VolumeWindows w, Windows(context.input(0).shape()));
-    MR_ASSIGN_OR_RETURN(const Tensor in, ToChannelsLast(context, context.input(0), channels_first_));
-    return Produce(context, w.OutShape(), [&](Tensor* out) {
-      return VisitFloats(in.dtype(), context, [&]<typename T>() {
-        using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-        const T* const from = in.data<T>();
-        T* const to = out->data<T>();
-        return ForPixels<T>(
-            context, w, w.out, RowCost(w), [=, &w](auto lanes, const Pixel& p, int64_t channel) {
-              Sum sums[lanes()];
-              ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] = Sum(0); });
-              ForCovered(w, p, [&](int64_t covered) {
-                const T* const x = from + covered * w.channels + channel;
-                ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] += static_cast<Sum>(x[c]); });
-              });
-              const auto count = static_cast<Sum>(std::max<int64_t>(Covered(w, p.z, p.y, p.x), 1));
-              T* const y = to + p.number * w.channels + channel;
-              ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { y[c] = static_cast<T>(sums[c] / count); });
-            });
+    MR_ASSIGN_OR_RETURN(const Tensor in, Input(context, 0));
+    return Produce(context, w.OutShape(), in.dtype(), [&](Tensor* out) {
+      return VisitFloats(in.dtype(), [&]<typename T>() {
+        return ForPixels<T>(context, w, w.out, w.in, CoveredBy(w), RowCost(w),
+                            [from = in.data<T>(), to = out->data<T>(), channels = w.channels](
+                                auto lanes, const Reached& reached, int64_t c) MR_INLINE_LAMBDA {
+                              using V = Channels<T, decltype(lanes)::value>;
+                              V sum{};
+                              ForReached(reached, [&](int64_t pixel) MR_INLINE_LAMBDA {
+                                V x;
+                                Read(from + pixel * channels + c, &x);
+                                sum += x;
+                              });
+                              const auto count =
+                                  static_cast<T>(std::max<int64_t>(reached.row_count * reached.count, 1));
+                              Write<V>(sum / count, to + reached.number * channels + c);
+                            });
       });
     });
   }
@@ -368,29 +442,38 @@ class AvgPool3DGradKernel final : public VolumePoolKernel {
     MR_ASSIGN_OR_RETURN(const TensorShape volume, ShapeFromTensor(sizes, "orig_input_shape"));
     MR_ASSIGN_OR_RETURN(const VolumeWindows w, Windows(volume));
     MR_RETURN_IF_ERROR(CheckShape("grad", context.input(1).shape(), w.OutShape()));
-    MR_ASSIGN_OR_RETURN(const Tensor grad, ToChannelsLast(context, context.input(1), channels_first_));
-    return Produce(context, w.InShape(), [&](Tensor* out) {
-      return VisitFloats(grad.dtype(), context, [&]<typename T>() {
-        using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-        const T* const from = grad.data<T>();
-        T* const to = out->data<T>();
-        const CoveringTables tables(w);
-        return ForPixels<T>(
-            context, w, w.in, RowCost(w), [=, &w, &tables](auto lanes, const Pixel& p, int64_t channel) {
-              Sum sums[lanes()];
-              ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] = Sum(0); });
-              ForCovering(w, tables, p, [&](int64_t window, int64_t d, int64_t h, int64_t v) {
-                const auto count = static_cast<Sum>(tables.covered[0][static_cast<size_t>(d)] *
-                                                    tables.covered[1][static_cast<size_t>(h)] *
-                                                    tables.covered[2][static_cast<size_t>(v)]);
-                const T* const x = from + window * w.channels + channel;
-                ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { sums[c] += static_cast<Sum>(x[c]) / count; });
-              });
-              T* const x = to + p.number * w.channels + channel;
-              ForLanes<lanes()>([&](int c) MR_INLINE_LAMBDA { x[c] = static_cast<T>(sums[c]); });
-            });
+    MR_ASSIGN_OR_RETURN(const Tensor grad, Input(context, 1));
+    return Produce(context, w.InShape(), grad.dtype(), [&](Tensor* out) -> Status {
+      MR_ASSIGN_OR_RETURN(Tensor shares, context.AllocateTemp(grad.dtype(), grad.shape()));
+      return VisitFloats(grad.dtype(), [&]<typename T>() {
+        return Run(context, w, grad.data<T>(), shares.data<T>(), out->data<T>());
       });
     });
+  }
+
+ private:
+  // `shares`: what each window gives to each pixel that it covers.
+  template <typename T>
+  static Status Run(KernelContext& context, const VolumeWindows& w, const T* grad, T* shares, T* to) {
+    const int64_t channels = w.channels;
+    MR_RETURN_IF_ERROR(ForPixels<T>(context, w, w.out, w.in, CoveredBy(w), w.out[2] * channels,
+                                    [=](auto lanes, const Reached& reached, int64_t c) MR_INLINE_LAMBDA {
+                                      Channels<T, decltype(lanes)::value> x;
+                                      Read(grad + reached.number * channels + c, &x);
+                                      const auto count = static_cast<T>(
+                                          std::max<int64_t>(reached.row_count * reached.count, 1));
+                                      Write<decltype(x)>(x / count, shares + reached.number * channels + c);
+                                    }));
+    return ForPixels<T>(context, w, w.in, w.out, Covering(w), RowCost(w),
+                        [=](auto lanes, const Reached& reached, int64_t c) MR_INLINE_LAMBDA {
+                          Channels<T, decltype(lanes)::value> sum{};
+                          ForReached(reached, [&](int64_t window) MR_INLINE_LAMBDA {
+                            decltype(sum) share;
+                            Read(shares + window * channels + c, &share);
+                            sum += share;
+                          });
+                          Write(sum, to + reached.number * channels + c);
+                        });
   }
 };
 

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Long short-term memory: one step (LSTMBlockCell), all steps (BlockLSTM), and their gradients. See
 // Hochreiter and Schmidhuber, "Long Short-Term Memory", and Gers et al. for peepholes.
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/recurrent/cells.h"
+#include "kernels/cpu/vector/unary.h"
 
 namespace millrace {
 namespace {
@@ -84,29 +86,52 @@ class LstmKernel : public OpKernel {
     ContextParallel parallel(context);
     JoinRows(s.batch, step.x, s.input, step.h_prev, s.cell, joined);
     MultiplyInto(s.batch, 4 * s.cell, s.input + s.cell, joined, false, w.w, false, false, gates, parallel);
-    context.ParallelFor(s.batch, 100 * s.cell, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin * s.cell; at < end * s.cell; ++at) {
-        const int64_t row = at / s.cell, c = at % s.cell;
-        const auto gate = [&](int which) {
-          return gates[row * 4 * s.cell + which * s.cell + c] + w.b[which * s.cell + c];
-        };
-        const float before = step.cs_prev[at];
-        const float i = Logistic(gate(layout_.input) + (peephole_ ? before * w.wci[c] : 0.0f));
-        const float f =
-            Logistic(gate(layout_.forget) + forget_bias_ + (peephole_ ? before * w.wcf[c] : 0.0f));
-        const float ci = std::tanh(gate(layout_.candidate));
-        float cs = ci * i + before * f;
-        if (cell_clip_ > 0) cs = std::min(std::max(cs, -cell_clip_), cell_clip_);
-        const float o = Logistic(gate(layout_.output) + (peephole_ ? cs * w.wco[c] : 0.0f));
-        const float co = std::tanh(cs);
-        step.i[at] = i;
-        step.cs[at] = cs;
-        step.f[at] = f;
-        step.o[at] = o;
-        step.ci[at] = ci;
-        step.co[at] = co;
-        step.h[at] = o * co;
-      }
+    context.ParallelFor(s.batch, 8 * s.cell, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row)
+        ForwardRow(s.cell, w, step, row * s.cell, gates + row * 4 * s.cell);
+    });
+  }
+
+  // The gates of a row, whose cells begin at `at`, and what follows from them; each step of it for all cells.
+  void ForwardRow(int64_t cell, const Weights& w, const Step& step, int64_t at, float* gates) const {
+    const cpu::UnaryFn logistic = cpu::FindUnary(cpu::UnaryOp::kSigmoid, DataType::kFloat);
+    const cpu::UnaryFn tanh = cpu::FindUnary(cpu::UnaryOp::kTanh, DataType::kFloat);
+    float *input = gates + layout_.input * cell, *forget = gates + layout_.forget * cell,
+          *candidate = gates + layout_.candidate * cell, *output = gates + layout_.output * cell;
+    const float* const before = step.cs_prev + at;
+    AddBias(cell, gates, w.b, layout_.forget, forget_bias_);
+    if (peephole_) {
+      AddProducts(cell, before, w.wci, input);
+      AddProducts(cell, before, w.wcf, forget);
+    }
+    logistic(input, step.i + at, cell);
+    logistic(forget, step.f + at, cell);
+    tanh(candidate, step.ci + at, cell);
+    RunLoop([=, i = step.i + at, f = step.f + at, ci = step.ci + at, cs = step.cs + at, clip = cell_clip_]()
+                MR_INLINE_LAMBDA {
+                  for (int64_t c = 0; c < cell; ++c) {
+                    const float sum = ci[c] * i[c] + before[c] * f[c];
+                    const float above = sum < -clip ? -clip : sum, inside = clip < above ? clip : above;
+                    cs[c] = clip > 0 ? inside : sum;
+                  }
+                });
+    if (peephole_) AddProducts(cell, step.cs + at, w.wco, output);
+    logistic(output, step.o + at, cell);
+    tanh(step.cs + at, step.co + at, cell);
+    RunLoop([=, o = step.o + at, co = step.co + at, h = step.h + at]() MR_INLINE_LAMBDA {
+      for (int64_t c = 0; c < cell; ++c) h[c] = o[c] * co[c];
+    });
+  }
+  // The bias of all four gates, and one more of gate `which`.
+  static void AddBias(int64_t cell, float* gates, const float* b, int which, float more) {
+    RunLoop([=]() MR_INLINE_LAMBDA {
+      for (int64_t c = 0; c < 4 * cell; ++c) gates[c] += b[c];
+      for (int64_t c = which * cell; c < (which + 1) * cell; ++c) gates[c] += more;
+    });
+  }
+  static void AddProducts(int64_t n, const float* a, const float* b, float* to) {
+    RunLoop([=]() MR_INLINE_LAMBDA {
+      for (int64_t i = 0; i < n; ++i) to[i] += a[i] * b[i];
     });
   }
 
@@ -117,36 +142,81 @@ class LstmKernel : public OpKernel {
     float *cs_prev_grad, *gates_grad, *wci_grad, *wcf_grad, *wco_grad;
   };
   void Backward(const KernelContext& context, const Sizes& s, const Weights& w, const BackwardStep& b) const {
-    context.ParallelFor(s.cell, 20 * s.batch, [&](int64_t begin, int64_t end) {
-      for (int64_t c = begin; c < end; ++c) {
-        for (int64_t row = 0; row < s.batch; ++row) {
-          const int64_t at = row * s.cell + c;
-          const float i = b.i[at], f = b.f[at], o = b.o[at], ci = b.ci[at], co = b.co[at];
-          const float before = b.cs_prev[at], dh = b.h_grad[at];
+    constexpr int64_t kBlock = 64;  // cells, whose sums for peepholes stay in the cache
+    context.ParallelFor(
+        (s.cell + kBlock - 1) / kBlock, 2 * kBlock * s.batch, [&](int64_t begin, int64_t end) {
+          for (int64_t block = begin; block < end; ++block) {
+            const int64_t first = block * kBlock, last = std::min(first + kBlock, s.cell);
+            for (int64_t row = 0; row < s.batch; ++row) {
+              BackwardRow(b, row * s.cell, b.gates_grad + row * 4 * s.cell, s.cell, w, first, last);
+              if (peephole_)
+                AddPeepholes(b, row * s.cell, b.gates_grad + row * 4 * s.cell, s.cell, first, last);
+            }
+          }
+        });
+  }
+
+ private:
+  // Cells [first, last) of a row that begins at `at`.
+  void BackwardRow(const BackwardStep& b, int64_t at, float* gates, int64_t cell, const Weights& w,
+                   int64_t first, int64_t last) const {
+    const float* const past[] = {b.i + at,  b.f + at,       b.o + at,      b.ci + at,
+                                 b.co + at, b.cs_prev + at, b.h_grad + at, b.cs_grad + at};
+    RunLoop([=, peephole = peephole_, wci = w.wci, wcf = w.wcf, wco = w.wco,
+             di_to = gates + layout_.input * cell, dci_to = gates + layout_.candidate * cell,
+             df_to = gates + layout_.forget * cell, do_to = gates + layout_.output * cell,
+             back_to = b.cs_prev_grad + at]() MR_INLINE_LAMBDA {
+      // A block of all results first, so that no store is between loads that it might change.
+      constexpr int64_t kLanes = 16;
+      float results[5][kLanes];
+      for (int64_t c = first; c < last; c += kLanes) {
+        const int64_t n = std::min(kLanes, last - c);
+        const auto compute = [&](int64_t l) MR_INLINE_LAMBDA {
+          const int64_t k = c + l;
+          const float i = past[0][k], f = past[1][k], o = past[2][k], ci = past[3][k], co = past[4][k];
+          const float before = past[5][k], dh = past[6][k];
           const float d_o = o * (1 - o) * dh * co;
-          float dcs = (1 - co * co) * dh * o + b.cs_grad[at];
-          if (peephole_) dcs += d_o * w.wco[c];
+          float dcs = (1 - co * co) * dh * o + past[7][k];
+          if (peephole) dcs += d_o * wco[k];
           const float dci = (1 - ci * ci) * dcs * i;
           const float df = f * (1 - f) * dcs * before;
           const float di = i * (1 - i) * dcs * ci;
-          float* gates = b.gates_grad + row * 4 * s.cell + c;
-          gates[layout_.input * s.cell] = di;
-          gates[layout_.candidate * s.cell] = dci;
-          gates[layout_.forget * s.cell] = df;
-          gates[layout_.output * s.cell] = d_o;
           float back = dcs * f;
-          if (peephole_) {
-            back += di * w.wci[c] + df * w.wcf[c];
-            b.wci_grad[c] += di * before;
-            b.wcf_grad[c] += df * before;
-            b.wco_grad[c] += d_o * b.cs[at];
+          if (peephole) back += di * wci[k] + df * wcf[k];
+          results[0][l] = di;
+          results[1][l] = dci;
+          results[2][l] = df;
+          results[3][l] = d_o;
+          results[4][l] = back;
+        };
+        float* const to[] = {di_to + c, dci_to + c, df_to + c, do_to + c, back_to + c};
+        if (n == kLanes) {
+          for (int64_t l = 0; l < kLanes; ++l) compute(l);
+          for (int r = 0; r < 5; ++r) {
+            for (int64_t l = 0; l < kLanes; ++l) to[r][l] = results[r][l];
           }
-          b.cs_prev_grad[at] = back;
+        } else {
+          for (int64_t l = 0; l < n; ++l) compute(l);
+          for (int r = 0; r < 5; ++r) {
+            for (int64_t l = 0; l < n; ++l) to[r][l] = results[r][l];
+          }
         }
       }
     });
   }
+  void AddPeepholes(const BackwardStep& b, int64_t at, const float* gates, int64_t cell, int64_t first,
+                    int64_t last) const {
+    const float *di = gates + layout_.input * cell, *df = gates + layout_.forget * cell,
+                *d_o = gates + layout_.output * cell;
+    RunLoop([=, before = b.cs_prev + at, cs = b.cs + at, wci = b.wci_grad, wcf = b.wcf_grad,
+             wco = b.wco_grad]() MR_INLINE_LAMBDA {
+      for (int64_t c = first; c < last; ++c) wci[c] += di[c] * before[c];
+      for (int64_t c = first; c < last; ++c) wcf[c] += df[c] * before[c];
+      for (int64_t c = first; c < last; ++c) wco[c] += d_o[c] * cs[c];
+    });
+  }
 
+ protected:
   const float forget_bias_, cell_clip_;
   const bool peephole_;
   Layout layout_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/vector/dispatch.h"
+#include "kernels/cpu/vector/response_norm_block.h"
 
 namespace millrace::cpu {
 namespace {
@@ -17,10 +18,12 @@ constexpr int64_t kRegister = 16;  // floats of the widest one
 template <typename Fn>
 void ForPixels(ResponseNorm* norm, int64_t pixels, double arrays, Parallel& parallel, const Fn& fn) {
   norm->radius = std::min(norm->radius, norm->depth - 1);
-  const int64_t padded = norm->depth + 2 * norm->radius + 2 * kRegister;
+  const int64_t block =
+      std::clamp<int64_t>(kResponseNormRow / (norm->depth + norm->radius), 1, std::max<int64_t>(pixels, 1));
+  const int64_t padded = block * (norm->depth + norm->radius) + 2 * norm->radius + 2 * kRegister;
   const bool root = norm->beta == 0.5f || norm->beta == 0.75f || norm->beta == 1;
   const double steps = 2.0 * std::bit_width(static_cast<uint64_t>(2 * norm->radius + 1));
-  const double cost_ns = arrays * static_cast<double>(padded) * ((root ? 0.3 : 8) + 0.03 * steps);
+  const double cost_ns = arrays * static_cast<double>(padded / block) * ((root ? 0.3 : 8) + 0.03 * steps);
   ForUnits(parallel, pixels, cost_ns, [&](int64_t begin, int64_t end) {
     std::vector<float> room(static_cast<size_t>(3 * padded));
     fn(begin, end - begin, ResponseNormScratch{room.data(), room.data() + padded, room.data() + 2 * padded});

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cpu/vector/math.inc.h"
+#include "kernels/cpu/vector/response_norm_block.h"
 #include "kernels/cpu/vector/tables.h"
 
 // Declared by hand: <math.h> would bring in inline functions of the standard library.
@@ -49,28 +50,63 @@ MR_INLINE void Clear(float* p, int64_t n) {
   for (int64_t i = 0; i < n; ++i) p[i] = 0;
 }
 
-// The squares of a pixel's channels between zeros, then their windows' sums in s.window_sums.
-MR_INLINE void SumSquares(const ResponseNorm& norm, const float* x, const ResponseNormScratch& s) {
-  MapLoop(x, s.padded + norm.radius, norm.depth, [](VecF v) { return v * v; });
-  // What the last pixel left there.
-  Clear(s.padded, norm.radius);
-  Clear(s.padded + norm.radius + norm.depth, norm.radius + Fp<float>::kLanes);
-  SumWindows(s.padded, s.sums, norm.depth, 2 * norm.radius + 1);
+// Pixels of a block lie behind each other with zeros between them, so that one pass over long rows makes the
+// sums of all: those of pixel p begin at p PixelStep. See response_norm_block.h.
+MR_INLINE int64_t PixelStep(const ResponseNorm& norm) { return norm.depth + norm.radius; }
+MR_INLINE int64_t BlockPixels(const ResponseNorm& norm) {
+  const int64_t pixels = kResponseNormRow / PixelStep(norm);
+  return pixels > 1 ? pixels : 1;
+}
+
+// Zeros around the pixels, where other sums were.
+MR_INLINE void ClearGaps(const ResponseNorm& norm, int64_t pixels, float* padded) {
+  const int64_t step = PixelStep(norm);
+  for (int64_t p = 0; p < pixels; ++p) Clear(padded + p * step, norm.radius);
+  Clear(padded + pixels * step, norm.radius + Fp<float>::kLanes);
+}
+// What s.padded has between zeros becomes the sums of windows in s.sums.
+MR_INLINE void SumPixels(const ResponseNorm& norm, int64_t pixels, const ResponseNormScratch& s) {
+  ClearGaps(norm, pixels, s.padded);
+  SumWindows(s.padded, s.sums, pixels * PixelStep(norm) - norm.radius, 2 * norm.radius + 1);
+}
+// Of the squares of the pixels.
+MR_INLINE void SumSquares(const ResponseNorm& norm, const float* x, int64_t pixels,
+                          const ResponseNormScratch& s) {
+  for (int64_t p = 0; p < pixels; ++p) {
+    MapLoop(x + p * norm.depth, s.padded + norm.radius + p * PixelStep(norm), norm.depth,
+            [](VecF v) { return v * v; });
+  }
+  SumPixels(norm, pixels, s);
+}
+
+// Calls fn(channel, load, store) for the vectors of a pixel, the last of which may be a part.
+template <typename Fn>
+MR_INLINE void ForVectors(int64_t depth, const Fn& fn) {
+  constexpr int kLanes = Fp<float>::kLanes;
+  int64_t k = 0;
+  for (; k + kLanes <= depth; k += kLanes)
+    fn(
+        k, [](const float* p) { return Load(p); }, [](float* p, VecF v) { Store(p, v); });
+  if (const int64_t left = depth - k; left > 0) {
+    fn(
+        k, [left](const float* p) { return LoadPart(p, left); },
+        [left](float* p, VecF v) { StorePart(p, v, left); });
+  }
 }
 
 MR_INLINE void ResponseNormPixels(const ResponseNorm& norm, const float* x, float* y, int64_t pixels,
                                   const ResponseNormScratch& s) {
-  constexpr int kLanes = Fp<float>::kLanes;
-  for (int64_t pixel = 0; pixel < pixels; ++pixel, x += norm.depth, y += norm.depth) {
-    SumSquares(norm, x, s);
-    for (int64_t k = 0; k < norm.depth; k += kLanes) {
-      const VecF power = NormPower(norm.bias + norm.alpha * Load(s.sums + k), norm.beta);
-      const int64_t left = norm.depth - k;
-      if (left >= kLanes) {
-        Store(y + k, Load(x + k) * power);
-      } else {
-        StorePart(y + k, LoadPart(x + k, left) * power, left);
-      }
+  const int64_t block = BlockPixels(norm);
+  for (int64_t first = 0; first < pixels; first += block) {
+    const int64_t count = pixels - first < block ? pixels - first : block;
+    const float* from = x + first * norm.depth;
+    float* to = y + first * norm.depth;
+    SumSquares(norm, from, count, s);
+    for (int64_t p = 0; p < count; ++p, from += norm.depth, to += norm.depth) {
+      const float* sums = s.sums + p * PixelStep(norm);
+      ForVectors(norm.depth, [&](int64_t k, auto load, auto store) {
+        store(to + k, load(from + k) * NormPower(norm.bias + norm.alpha * Load(sums + k), norm.beta));
+      });
     }
   }
 }
@@ -78,35 +114,29 @@ MR_INLINE void ResponseNormPixels(const ResponseNorm& norm, const float* x, floa
 // dx = dy norm^-beta - 2 alpha beta x (sum of dy y / norm over the window)
 MR_INLINE void ResponseNormGradPixels(const ResponseNorm& norm, const ResponseNormGrads& g, int64_t pixels,
                                       const ResponseNormScratch& s) {
-  constexpr int kLanes = Fp<float>::kLanes;
   const float scale = -2 * norm.alpha * norm.beta;
-  for (int64_t at = 0; at < pixels * norm.depth; at += norm.depth) {
+  const int64_t depth = norm.depth, step = PixelStep(norm), block = BlockPixels(norm);
+  for (int64_t first = 0; first < pixels; first += block) {
+    const int64_t count = pixels - first < block ? pixels - first : block, at = first * depth;
     const float *x = g.x + at, *y = g.y + at, *dy = g.dy + at;
-    SumSquares(norm, x, s);
-    Clear(s.padded, norm.radius);
-    const auto each = [&](auto load, auto store, int64_t k) {
-      const VecF sum = norm.bias + norm.alpha * Load(s.sums + k);
-      const VecF grad = load(dy + k);
-      store(s.padded + norm.radius + k, load(y + k) / sum * grad);
-      store(s.direct + k, grad * NormPower(sum, norm.beta));
-    };
-    int64_t k = 0;
-    for (; k + kLanes <= norm.depth; k += kLanes) {
-      each([](const float* p) { return Load(p); }, [](float* p, VecF v) { Store(p, v); }, k);
-    }
-    const int64_t left = norm.depth - k;
-    if (left > 0) {
-      each([left](const float* p) { return LoadPart(p, left); },
-           [left](float* p, VecF v) { StorePart(p, v, left); }, k);
-    }
-    Clear(s.padded + norm.radius + norm.depth, norm.radius + kLanes);
-    SumWindows(s.padded, s.sums, norm.depth, 2 * norm.radius + 1);
     float* dx = g.dx + at;
-    for (k = 0; k + kLanes <= norm.depth; k += kLanes) {
-      Store(dx + k, Load(s.direct + k) + scale * Load(x + k) * Load(s.sums + k));
+    SumSquares(norm, x, count, s);
+    for (int64_t p = 0; p < count; ++p) {
+      const float* sums = s.sums + p * step;
+      ForVectors(depth, [&](int64_t k, auto load, auto store) {
+        const VecF sum = norm.bias + norm.alpha * Load(sums + k);
+        const VecF grad = load(dy + p * depth + k);
+        store(s.padded + norm.radius + p * step + k, load(y + p * depth + k) / sum * grad);
+        store(s.direct + p * depth + k, grad * NormPower(sum, norm.beta));
+      });
     }
-    if (left > 0) {
-      StorePart(dx + k, Load(s.direct + k) + scale * LoadPart(x + k, left) * Load(s.sums + k), left);
+    SumPixels(norm, count, s);
+    for (int64_t p = 0; p < count; ++p) {
+      const float* sums = s.sums + p * step;
+      ForVectors(depth, [&](int64_t k, auto load, auto store) {
+        const int64_t i = p * depth + k;
+        store(dx + i, load(s.direct + i) + scale * load(x + i) * Load(sums + k));
+      });
     }
   }
 }
