@@ -221,31 +221,35 @@ template <typename T>
 void MaxPoolGradGradBlock(PoolBlock block, const T* input, const T* in_grad, T* output) {
   using Index = decltype(Vec<T>{} > Vec<T>{});
   const PoolParams p = *block.params;
-  ForEachWindow(block, [&](const Window& w, int64_t out_at, int64_t image) {
+  const int64_t row = p.in_w * p.channels, image = block.image * p.in_h * row;
+  T* to = output + (block.image * p.out_h + block.row_begin) * p.out_w * p.channels;
+  for (int64_t i = block.row_begin * p.out_w; i < block.row_end * p.out_w; ++i, to += p.channels) {
+    const Window w = WindowOf(p, i / p.out_w, i % p.out_w);
     const bool any = w.count() > 0;
-    const int64_t corner = (w.h_begin * p.in_w + w.w_begin) * p.channels;
-    const T *const pixels = input + image, *const grads = in_grad + image;
+    const int64_t corner = image + w.h_begin * row + w.w_begin * p.channels;
     ForChannels<T>(block.channel_begin, block.channel_end, [&](int64_t c, auto channels) {
       Vec<T> best[channels.kCount], taken[channels.kCount];
       MR_EACH_VECTOR
       for (int v = 0; v < channels.kCount; ++v) {
-        best[v] = any ? channels.From(pixels + corner + c, v) : Vec<T>{};
-        taken[v] = any ? channels.From(grads + corner + c, v) : Vec<T>{};
+        best[v] = any ? channels.From(input + corner + c, v) : Vec<T>{};
+        taken[v] = any ? channels.From(in_grad + corner + c, v) : Vec<T>{};
       }
-      ForPixels(p, w, pixels, [&](const T* pixel) {
-        const T* const grad = grads + (pixel - pixels);
-        MR_EACH_VECTOR
-        for (int v = 0; v < channels.kCount; ++v) {
-          const Vec<T> x = channels.From(pixel + c, v);
-          const Index take = (x > best[v]) | ((x != x) & (best[v] == best[v]));
-          taken[v] = take ? channels.From(grad + c, v) : taken[v];
-          best[v] = take ? x : best[v];
+      for (int64_t h = w.h_begin; h < w.h_end; ++h) {
+        int64_t at = corner + (h - w.h_begin) * row + c;
+        for (int64_t x = w.w_begin; x < w.w_end; ++x, at += p.channels) {
+          MR_EACH_VECTOR
+          for (int v = 0; v < channels.kCount; ++v) {
+            const Vec<T> pixel = channels.From(input + at, v);
+            const Index take = (pixel > best[v]) | ((pixel != pixel) & (best[v] == best[v]));
+            taken[v] = take ? channels.From(in_grad + at, v) : taken[v];
+            best[v] = take ? pixel : best[v];
+          }
         }
-      });
+      }
       MR_EACH_VECTOR
-      for (int v = 0; v < channels.kCount; ++v) channels.To(output + out_at + c, v, taken[v]);
+      for (int v = 0; v < channels.kCount; ++v) channels.To(to + c, v, taken[v]);
     });
-  });
+  }
 }
 
 template <typename T>
