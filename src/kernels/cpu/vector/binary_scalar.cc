@@ -125,8 +125,8 @@ auto Apply(T a, T b, [[maybe_unused]] bool* ok) {
 }
 
 using RowFn = void (*)(const double* a, const double* b, double* out, int64_t n);
-// The function of rows of a special function, or nullptr. The type tells which: under UndefinedBehaviorSanitizer the
-// comparison of a function with null is no constant expression.
+// The function of rows of a special function, or nullptr. The type tells which: under
+// UndefinedBehaviorSanitizer the comparison of a function with null is no constant expression.
 template <BinaryOp kOp, typename T>
 constexpr auto RowOf() {
   if constexpr (kOp == kIgamma) {
