@@ -99,7 +99,7 @@ class CtcLossKernel final : public OpKernel {
       last_batch = b;
       last_place = place;
     }
-    // The first label that is the null label or above ends those of its sequence; only such may follow.
+    // CTCLoss: the null label or one above it ends the labels of a sequence, and only such labels may follow.
     for (int64_t i = 0, end; i < values.num_elements(); i = end) {
       const int64_t b = indices.data<int64_t>()[2 * i];
       end = i + 1;
@@ -109,7 +109,11 @@ class CtcLossKernel final : public OpKernel {
       bool ended = false;
       for (size_t u = 0; u < given.size(); ++u) {
         if (collapse_ && u > 0 && given[u] == given[u - 1]) continue;
-        if (blank_first_ ? given[u] == 0 || given[u] >= s.classes : given[u] >= s.blank()) {
+        if (blank_first_ && (given[u] == 0 || given[u] >= s.classes)) {
+          return errors::InvalidArgument("Saw a label of ", given[u], ", but there are ", s.classes - 1,
+                                         " besides the null label, batch: ", b);
+        }
+        if (!blank_first_ && given[u] >= s.blank()) {
           ended = true;
         } else if (ended) {
           return errors::InvalidArgument(
