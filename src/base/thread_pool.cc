@@ -105,8 +105,8 @@ BlockPlan PlanBlocks(int64_t total, int64_t cost_ns) {
 // that comes late finds none and touches nothing else.
 //
 // Each thread begins with a part of its own, block after block, and goes on with the parts of others. The
-// part depends on the thread alone, whoever calls ParallelFor: what one loop leaves in a core's cache is then
-// what the next loop over the same elements reads there.
+// part depends on the thread and not on the caller of ParallelFor, unless another thread has begun with it:
+// what one loop leaves in a core's cache is then what the next loop over the same elements reads there.
 struct Loop : RefCounted {
   Loop(ThreadPool::ShardFn f, int64_t n, BlockPlan p, int threads)
       : fn(f), total(n), plan(p), parts(std::min(threads, kMaxParts)), unfinished(p.count) {
@@ -123,7 +123,7 @@ struct Loop : RefCounted {
   // By the worker of that number; -1: a thread outside the pool. `stop`, unless null: when it is set, this
   // thread takes no more blocks.
   void RunBlocks(int worker, const std::atomic<bool>* stop) {
-    const int first = (worker + 1) % parts;
+    const int first = FirstPart(worker + 1);
     int64_t finished = 0;
     const auto go_on = [stop] { return stop == nullptr || !stop->load(std::memory_order_relaxed); };
     for (int i = 0; i < parts && go_on(); ++i) {
@@ -139,6 +139,16 @@ struct Loop : RefCounted {
     // Releases what the blocks wrote; acquired by the caller's load in Wait.
     if (finished > 0 && unfinished.fetch_sub(finished, std::memory_order_acq_rel) == finished)
       all_done.Signal();
+  }
+  // The part that belongs to a thread; the next free one where another thread of the loop has begun with it,
+  // as there may be fewer parts than threads in the pool.
+  int FirstPart(int thread) {
+    int part_of_thread = thread % parts;
+    for (int i = 0; i < parts; ++i, part_of_thread = (part_of_thread + 1) % parts) {
+      const uint32_t bit = uint32_t{1} << part_of_thread;
+      if ((begun.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) break;
+    }
+    return part_of_thread;
   }
   // For the caller, after its own RunBlocks.
   void Wait(int64_t spin_ns) {
@@ -157,6 +167,7 @@ struct Loop : RefCounted {
   const BlockPlan plan;
   const int parts;
   Part part[kMaxParts];
+  std::atomic<uint32_t> begun{0};  // a bit for each part that a thread began with
   std::atomic<int64_t> unfinished;
   std::atomic<bool> out_of_memory{false};  // a block threw std::bad_alloc
   Parker all_done;

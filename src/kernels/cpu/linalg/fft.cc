@@ -12,8 +12,6 @@
 namespace millrace::cpu {
 namespace {
 
-constexpr int64_t kLargestFactor = 13;
-
 // The product without the care for infinities that the operator takes.
 template <typename T>
 inline std::complex<T> Times(std::complex<T> a, std::complex<T> b) {
@@ -169,13 +167,12 @@ void RunStages(const std::vector<int64_t>& factors, const std::complex<T>* roots
   if (from != x) std::copy_n(from, 2 * kLanes * n, x);
 }
 
-// The length without its factors up to kLargestFactor, which are added to `factors`.
+// The length without its factors up to 13, which are added to `factors`.
 int64_t TakeSmallFactors(int64_t n, std::vector<int64_t>* factors) {
   int64_t rest = n;
   for (const int64_t p : {4, 2, 3, 5, 7, 11, 13}) {
     for (; rest > 1 && rest % p == 0; rest /= p) factors->push_back(p);
   }
-  static_assert(kLargestFactor == 13);
   return rest;
 }
 
