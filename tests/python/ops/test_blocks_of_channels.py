@@ -488,3 +488,31 @@ def test_gradients_of_dilations(dtype: Any, depth: int) -> None:
     inputs = {"input": x, "filter": window, "out_backprop": grads, **given}
     np.testing.assert_array_equal(run(tf.raw_ops.Dilation2DBackpropInput(**inputs)), to_x)
     np.testing.assert_array_equal(run(tf.raw_ops.Dilation2DBackpropFilter(**inputs)), to_window)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("depth", [0, 1, 3, 4, 16, 21])
+def test_pools_of_volumes_and_their_gradients(depth: int, dtype: Any) -> None:
+    """Each window and each channel by itself; integers, so that all sums are exact. Some maxima stand twice."""
+    drawn = np.random.RandomState(depth)
+    x = drawn.randint(-6, 7, (2, 3, 4, 5, depth)).astype(dtype)
+    shape = {"ksize": [1, 2, 2, 2, 1], "strides": [1, 1, 2, 2, 1], "padding": "VALID"}
+    dy = 8 * drawn.randint(-3, 4, (2, 2, 2, 2, depth)).astype(dtype)
+    most, mean, to_most, to_mean = np.zeros_like(dy), np.zeros_like(dy), np.zeros_like(x), np.zeros_like(x)
+    taken = np.zeros_like(dy)
+    for n, d, h, w, c in np.ndindex(dy.shape):
+        window = (n, slice(d, d + 2), slice(2 * h, 2 * h + 2), slice(2 * w, 2 * w + 2), c)
+        place = np.unravel_index(np.argmax(x[window]), (2, 2, 2))
+        most[n, d, h, w, c] = x[window].max()
+        mean[n, d, h, w, c] = x[window].astype(np.float64).sum() / 8
+        to_most[window][place] += dy[n, d, h, w, c]
+        to_mean[window] += dy[n, d, h, w, c] / 8
+        taken[n, d, h, w, c] = 2 * x[window][place]
+    raw = tf.raw_ops
+    np.testing.assert_array_equal(run(raw.MaxPool3D(input=x, **shape)), most)
+    np.testing.assert_array_equal(run(raw.AvgPool3D(input=x, **shape)), mean)
+    grad = raw.MaxPool3DGrad(orig_input=x, orig_output=most, grad=dy, **shape)
+    np.testing.assert_array_equal(run(grad), to_most)
+    second = raw.MaxPool3DGradGrad(orig_input=x, orig_output=most, grad=2 * x, **shape)
+    np.testing.assert_array_equal(run(second), taken)
+    np.testing.assert_array_equal(run(raw.AvgPool3DGrad(orig_input_shape=x.shape, grad=dy, **shape)), to_mean)

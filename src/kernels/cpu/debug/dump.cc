@@ -82,7 +82,10 @@ Status DumpTensor(const DumpKey& key, const std::vector<std::string>& urls, cons
   const auto [node, slot] = Split(key.tensor);
   Env& env = Env::Posix();
   const int64_t micros = UniqueMicros();
-  const std::string event = EventOf(key, value, micros).SerializeAsString();
+  std::string event;
+  if (!EventOf(key, value, micros).SerializeToString(&event))  // no message may have 2 GiB
+    return errors::ResourceExhausted("A tensor of ", value.num_bytes(),
+                                     " bytes is too large to be dumped: ", key.tensor);
   for (const std::string& url : urls) {
     const std::string stem = StrCat(url.substr(kFile.size()), "/", DeviceFolder(key.device), "/", node, "_",
                                     slot, "_", key.op, "_");
