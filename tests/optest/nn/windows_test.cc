@@ -31,6 +31,18 @@ Values Random(int64_t n, unsigned seed, bool special = false) {
   }
   return values;
 }
+double LowestOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat:
+      return std::numeric_limits<float>::lowest();
+    case DataType::kDouble:
+      return std::numeric_limits<double>::lowest();
+    case DataType::kHalf:
+      return -65504;
+    default:
+      return std::numeric_limits<int32_t>::min();
+  }
+}
 Tensor Make(DataType type, const Values& values, const TensorShape& shape) {
   Tensor t = *Tensor::Allocate(type, shape);
   for (int64_t i = 0; i < t.num_elements(); ++i) {
@@ -82,7 +94,7 @@ TEST_P(DilationTest, ForwardAndGradientsAreThoseOfPlainLoops) {
         for (int64_t n = 0; n < 2; ++n) {
           for (int64_t i = 0; i < y.out * x.out * depth; ++i) {
             const int64_t c = i % depth, column = i / depth % x.out, row = i / depth / x.out;
-            double largest = 0;
+            double largest = LowestOf(type);
             int64_t from = -1, filter = -1;
             for (int64_t a = 0; a < 2; ++a) {
               for (int64_t b = 0; b < 3; ++b) {
@@ -90,8 +102,9 @@ TEST_P(DilationTest, ForwardAndGradientsAreThoseOfPlainLoops) {
                 if (h < 0 || h >= y.in || v < 0 || v >= x.in) continue;
                 const int64_t at = ((n * y.in + h) * x.in + v) * depth + c, place = (a * 3 + b) * depth + c;
                 const double sum = in[static_cast<size_t>(at)] + f[static_cast<size_t>(place)];
-                if (from >= 0 && !(largest < sum)) continue;
-                largest = sum;
+                const bool larger = largest < sum;  // never with NaN
+                if (larger) largest = sum;
+                if (from >= 0 && !larger) continue;
                 from = at;
                 filter = place;
               }

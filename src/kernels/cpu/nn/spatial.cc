@@ -248,9 +248,8 @@ class DilationForwardKernel final : public DilationKernel {
 
   template <int kLanes, typename T>
   static void Largest(const Windows& w, const Inside& inside, const T* in, const T* filter, T* out) {
-    const bool any = inside.rows * inside.columns > 0;
     if constexpr (kLanes == 1) {
-      T largest = any ? Plus(in[inside.pixel], filter[inside.place * w.depth]) : Lowest<T>();
+      T largest = Lowest<T>();
       ForInside(w, inside, [&](int64_t x, int64_t f) MR_INLINE_LAMBDA {
         const T sum = Plus(in[x], filter[f]);
         largest = LessThan(largest, sum) ? sum : largest;
@@ -265,7 +264,6 @@ class DilationForwardKernel final : public DilationKernel {
         std::memcpy(&weight, filter + f, sizeof(weight));
         *sum = pixel + weight;
       };
-      if (any) sum_at(inside.pixel, inside.place * w.depth, &largest);
       ForInside(w, inside, [&](int64_t x, int64_t f) MR_INLINE_LAMBDA {
         Values sum;
         sum_at(x, f, &sum);
@@ -335,7 +333,7 @@ class DilationBackpropKernel final : public DilationKernel {
                    T* sums) {
     if constexpr (kLanes == 1) {
       int64_t best = kFilter ? inside.place * w.depth : inside.pixel;
-      T largest = Plus(in[inside.pixel], filter[inside.place * w.depth]);
+      T largest = Lowest<T>();
       ForInside(w, inside, [&](int64_t x, int64_t f) MR_INLINE_LAMBDA {
         const T sum = Plus(in[x], filter[f]);
         const bool more = LessThan(largest, sum);
@@ -346,7 +344,7 @@ class DilationBackpropKernel final : public DilationKernel {
     } else {
       using Values = typename LanesOf<T, kLanes>::Values;
       using Places = typename LanesOf<T, kLanes>::Places;
-      Values largest, grad;
+      Values largest = Values{} + Lowest<T>(), grad;
       Places best{}, number{};  // of the places inside, in their order
       const auto sum_at = [&](int64_t x, int64_t f, Values* sum) MR_INLINE_LAMBDA {
         Values pixel, weight;
@@ -354,7 +352,6 @@ class DilationBackpropKernel final : public DilationKernel {
         std::memcpy(&weight, filter + f, sizeof(weight));
         *sum = pixel + weight;
       };
-      sum_at(inside.pixel, inside.place * w.depth, &largest);
       std::memcpy(&grad, grads, sizeof(grad));
       ForInside(w, inside, [&](int64_t x, int64_t f) MR_INLINE_LAMBDA {
         Values sum;

@@ -192,6 +192,7 @@ class ConvKernel final : public OpKernel {
         std::span<const int32_t>(weights.data(), static_cast<size_t>(taps * results)), taps, results,
         quantized::LargestFrom<In>(0));
     const quantized::PaddedRows padded{{in.dim(1), in.dim(2), in.dim(3)}, rows.y, rows.x, 0};
+    MR_RETURN_IF_ERROR(padded.Check());
     std::optional<quantized::Convolution> convolution;
     std::optional<quantized::Depthwise> by_channel;
     if (form_.depthwise) {

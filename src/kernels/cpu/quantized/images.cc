@@ -75,6 +75,7 @@ class QuantizedConv2DKernel final : public OpKernel {
                                        .y = {rows.size, filter.dim(0), strides_.h, 1, rows.pad_before},
                                        .x = {columns.size, filter.dim(1), strides_.w, 1, columns.pad_before},
                                        .zero = zero_steps};
+    MR_RETURN_IF_ERROR(padded.Check());
     const quantized::Convolution convolution(padded, right);
     const int64_t row_cost = columns.size * std::max<int64_t>(1, filter.num_elements() / 32);
     context.ParallelFor(in.dim(0) * rows.size, row_cost, [&](int64_t begin, int64_t end) {

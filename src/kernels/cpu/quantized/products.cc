@@ -126,6 +126,16 @@ Convolution::Convolution(const PaddedRows& rows, const RightFactor& filter) : ro
   }
 }
 
+Status PaddedRows::Check() const {
+  constexpr int64_t kMost = int64_t{1} << 28;
+  int64_t size = 0;
+  if (!__builtin_mul_overflow(y.size, x.Padded(), &size) &&
+      !__builtin_mul_overflow(size, image.depth, &size) && size <= kMost)
+    return Status();
+  return errors::ResourceExhausted("The padded rows would have shape [", y.size, ",", x.Padded(), ",",
+                                   image.depth, "], which is too large");
+}
+
 template <typename In, typename Value>
 void PaddedRows::Load(const In* pixels, int64_t r, Value* to) const {
   const int64_t padded = x.Padded(), depth = image.depth;

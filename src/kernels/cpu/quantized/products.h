@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "millrace/status.h"
+
 namespace millrace::quantized {
 
 // The right factor, [terms, columns] of integers, as blocks of columns.
@@ -57,6 +59,8 @@ struct PaddedRows {
   Windows y, x;
   int64_t zero;  // the integer that stands for 0, also outside of the image
   int64_t Size() const { return y.size * x.Padded() * image.depth; }
+  // An error if they are too many for the memory of a thread: SAME with a huge dilation pads by as much.
+  Status Check() const;
   // Those of row r of windows, less `zero`.
   template <typename In, typename Value>
   void Load(const In* pixels, int64_t r, Value* to) const;
