@@ -9,6 +9,7 @@
 #include "kernels/cpu/contract/conv_direct.h"
 #include "kernels/cpu/contract/conv_plain.h"
 #include "kernels/cpu/contract/conv_planar.h"
+#include "kernels/cpu/contract/conv_row_grad.h"
 #include "kernels/cpu/contract/conv_winograd.h"
 #include "kernels/cpu/contract/conv_winograd_grad.h"
 #include "kernels/cpu/contract/gemm.h"
@@ -69,6 +70,7 @@ struct ConvPlan::Impl {
     const ConvParams gradient = WinogradConv::InputGradient(p);
     if (WinogradConv::SuitsGradient(gradient)) winograd_input.emplace(gradient);
     if (WinogradFilterGrad::Suits(p)) winograd_filter.emplace(p);
+    row_filter.emplace(p);
   }
 
   template <typename T>
@@ -180,6 +182,11 @@ struct ConvPlan::Impl {
     if constexpr (std::is_same_v<T, float>) {
       if (winograd_filter && winograd_filter->Run(input, out_grad, filter_grad, parallel)) return;
     }
+    if (row_filter && RowFilterGrad::Suits(params, ActiveKernels<T>().lanes)) {
+      const Nhwc<T> in(*this, in_pixels(), params.in_c, input, parallel);
+      const Nhwc<T> grad(*this, out_pixels(), params.out_c, out_grad, parallel);
+      if (in.ok() && grad.ok() && row_filter->Run(in.data(), grad.data(), filter_grad, parallel)) return;
+    }
     if (direct && (FillsVectors<T>(params.out_c) || planar->sums_elements() > kMaxSums)) {
       const Nhwc<T> in(*this, in_pixels(), params.in_c, input, parallel);
       const Nhwc<T> grad(*this, out_pixels(), params.out_c, out_grad, parallel);
@@ -235,6 +242,7 @@ struct ConvPlan::Impl {
   bool winograd_changing = false;              // for filters that are not packed, too
   std::optional<WinogradConv> winograd_input;  // takes the gradient of the output to the input's
   std::optional<WinogradFilterGrad> winograd_filter;
+  std::optional<RowFilterGrad> row_filter;
 };
 
 ConvPlan::ConvPlan(const ConvParams& params) : impl_(std::make_unique<Impl>(params)) {}

@@ -14,11 +14,25 @@ namespace {
 constexpr int64_t kBandElements = 64 << 10;  // of a padded band, so that it stays in the second-level cache
 constexpr int64_t kLargeFilter = 256 << 10;  // elements that don't stay there beside others
 constexpr int64_t kLargeBandElements = 256 << 10;
-constexpr int64_t kWantedUnits = 16;  // few images are cut finer, for the threads' sake
+constexpr int64_t kLargeUnitElements = 384
+                                       << 10;  // of several images, for each of which it would be read again
+constexpr int64_t kWantedUnits = 16;           // few images are cut finer, for the threads' sake
 constexpr int64_t kMinBandPixels = 128;
 constexpr int64_t kMaxParts = 16;  // partial sums of the filter's gradient
 constexpr int64_t kMaxPartialElements = 4 << 20;
 constexpr int64_t kPanel = 48;
+
+// The pieces of the channels that units take: panels of a packed matrix of T, or all of them.
+template <typename T>
+std::vector<int64_t> ColumnBounds(bool by_panels, int64_t channels) {
+  return by_panels ? PanelBounds(channels, ActiveKernels<T>().lanes) : std::vector<int64_t>{0, channels};
+}
+
+// Threads share the columns of a large filter rather than the rows of a small image, for which each of them
+// would read all of it.
+bool IsWide(int64_t pixels, int64_t channels) {
+  return channels >= 2 * kPanel && pixels < kWantedUnits * kMinBandPixels;
+}
 
 template <typename T>
 void Clear(T* data, int64_t count) {
@@ -47,11 +61,13 @@ DirectConv::DirectConv(const ConvParams& params)
   MakeBackward();
 }
 
-void DirectConv::MakeWindow(bool finer, Window& w, Runs& runs) const {
+void DirectConv::MakeWindow(bool finer, bool packs, Window& w, Runs& runs) const {
   w.h = p_.in_h, w.w = p_.in_w, w.c = p_.in_c;
   w.columns = padded_ ? (p_.out_w - 1) * p_.stride_w + (p_.filter_w - 1) * p_.dilation_w + 1 : p_.in_w;
   const int64_t filter_rows = (p_.filter_h - 1) * p_.dilation_h + 1;
-  w.band_rows = BandRows(p_.out_h, p_.out_w, w.columns * w.c * p_.stride_h, filter_rows / p_.stride_h, finer);
+  int64_t row = w.columns * w.c * p_.stride_h;
+  if (packs && !padded_) row = p_.out_w * w.c * std::min(p_.stride_h, p_.filter_h) / 2;
+  w.band_rows = BandRows(p_.out_h, p_.out_w, row, filter_rows / p_.stride_h, finer);
   w.bands = CeilDiv(p_.out_h, w.band_rows);
   w.top = -p_.pad_top, w.left = -p_.pad_left;
   w.step = w.band_rows * p_.stride_h;
@@ -66,19 +82,39 @@ void DirectConv::MakeWindow(bool finer, Window& w, Runs& runs) const {
   }
 }
 
+void DirectConv::MakeUnits(int64_t pixels, int64_t channels, bool grouped, Window& w) const {
+  const bool wide = IsWide(pixels, channels);
+  if (grouped && w.bands == 1 && pixels > 1) {
+    const bool large = wide && p_.filter_h * p_.filter_w * p_.in_c * p_.out_c >= kLargeFilter;
+    const int64_t fit = (large ? kLargeUnitElements : kBandElements) / std::max<int64_t>(w.size(), 1);
+    const int64_t spare = large ? p_.batch : p_.batch / kWantedUnits;
+    const int64_t images = std::clamp<int64_t>(std::min(fit, spare), 1, p_.batch);
+    w.images = CeilDiv(p_.batch, CeilDiv(p_.batch, images));
+  }
+  w.by_panels = wide && CeilDiv(p_.batch, w.images) * w.bands < kWantedUnits / 2;
+}
+
+DirectConv::Unit DirectConv::UnitAt(const Window& w, const std::vector<int64_t>& column_bounds,
+                                    int64_t index) const {
+  const auto blocks = static_cast<int64_t>(column_bounds.size()) - 1;
+  const auto block = static_cast<size_t>(index % blocks);
+  const int64_t image = index / blocks / w.bands * w.images;
+  return {image, std::min(w.images, p_.batch - image), index / blocks % w.bands, column_bounds[block],
+          column_bounds[block + 1] - column_bounds[block]};
+}
+
 void DirectConv::MakeForward() {
-  MakeWindow(true, forward_, forward_runs_);
+  MakeWindow(true, false, forward_, forward_runs_);
   const auto inside = [](const ConvAxis& axis) {
     return axis.pad == 0 && (axis.out - 1) * axis.stride + (axis.filter - 1) * axis.dilation < axis.in;
   };
   padded_ = !inside(rows_) || !inside(columns_);
-  // Threads share the columns of a large filter rather than the rows of a small image, for which each of them
-  // would read all of it.
-  const bool wide = p_.out_c >= 2 * kPanel && p_.out_h * p_.out_w < kWantedUnits * kMinBandPixels;
-  MakeWindow(!wide, output_, output_runs_);
-  column_bounds_ = {0, p_.out_c};
-  if (wide && p_.batch * output_.bands < kWantedUnits / 2)
-    column_bounds_ = PanelBounds(p_.out_c, ActiveKernels<float>().lanes);
+  const bool finer = !IsWide(p_.out_h * p_.out_w, p_.out_c);
+  MakeWindow(finer, false, output_, output_runs_);
+  Runs same;
+  MakeWindow(finer, true, grouped_, same);
+  MakeUnits(p_.out_h * p_.out_w, p_.out_c, false, output_);
+  MakeUnits(p_.out_h * p_.out_w, p_.out_c, true, grouped_);
 
   const Window& w = forward_;
   for (int64_t r = 0; r < w.band_rows; ++r) row_offsets_.push_back(r * p_.stride_h * w.columns * w.c);
@@ -103,6 +139,7 @@ void DirectConv::MakeBackward() {
   w.top = first_q(rows_) - rows_.max_shift(), w.left = first_q(columns_) - columns_.max_shift();
   w.step = w.band_rows;
   w.rows = w.band_rows + rows_.max_shift();
+  MakeUnits(q_rows * q_columns, p_.in_c, false, w);
 
   const std::vector<AxisPhase> row_phases = PhasesOf(rows_), column_phases = PhasesOf(columns_);
   all_phases_ = static_cast<int64_t>(row_phases.size()) == p_.stride_h &&
@@ -160,18 +197,25 @@ void DirectConv::Fill(const Window& w, const T* image, int64_t band, T* padded) 
 }
 
 template <typename T>
+void DirectConv::FillUnit(const Window& w, const T* images, const Unit& unit, T* padded) {
+  for (int64_t i = 0; i < unit.images; ++i) {
+    Fill(w, images + (unit.image + i) * w.h * w.w * w.c, unit.band, padded + i * w.size());
+  }
+}
+
+template <typename T>
 bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& parallel,
                          const ConvEpilogue<T>& epilogue, const T* packed) const {
   const SimdKernels<T>& kernels = ActiveKernels<T>();
-  const Window& w = output_;
+  const Window& w = packed != nullptr ? output_ : grouped_;
   const int64_t segments = static_cast<int64_t>(output_runs_.offsets.size());
-  const auto blocks = static_cast<int64_t>(column_bounds_.size()) - 1;
+  const std::vector<int64_t> columns = ColumnBounds<T>(w.by_panels, p_.out_c);
+  const int64_t units = Units(w, columns), blocks = static_cast<int64_t>(columns.size()) - 1;
   const double work = static_cast<double>(output_runs_.length * segments) *
-                      static_cast<double>(CeilDiv(p_.out_c, blocks) * w.band_rows * p_.out_w);
+                      static_cast<double>(CeilDiv(p_.out_c, blocks) * w.images * w.band_rows * p_.out_w);
   std::atomic<bool> ok{true};
-  const int64_t units = p_.batch * w.bands * blocks;
   parallel.For(units, CostNs(work), [&](int64_t begin, int64_t end) {
-    const Scratch copy = Scratch::Of<T>(padded_ ? w.size() : 0);
+    const Scratch copy = Scratch::Of<T>(padded_ ? w.images * w.size() : 0);
     const Scratch scratch =
         Scratch::Of<T>(packed != nullptr ? 0 : kernels.gemm_scratch(output_runs_.length, segments));
     if (!copy.ok() || !scratch.ok()) {
@@ -179,24 +223,22 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
       return;
     }
     int64_t copied = -1;
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t window = unit / blocks;
-      const auto block = static_cast<size_t>(unit % blocks);
-      const int64_t column = column_bounds_[block], n = column_bounds_[block + 1] - column;
-      const int64_t image = window / w.bands, band = window % w.bands;
-      const int64_t first = band * w.band_rows;
-      const T* const from = input + image * w.h * w.w * w.c;
-      if (padded_ && copied != window) Fill(w, from, band, copy.data<T>());
-      copied = window;
-      const int64_t rows = std::min(w.band_rows, p_.out_h - first);
-      const int64_t at = (image * p_.out_h + first) * p_.out_w * p_.out_c + column;
+    for (int64_t index = begin; index < end; ++index) {
+      const Unit unit = UnitAt(w, columns, index);
+      const int64_t first = unit.band * w.band_rows, column = unit.column;
+      if (padded_ && copied != index / blocks) FillUnit(w, input, unit, copy.data<T>());
+      copied = index / blocks;
+      const int64_t rows = std::min(w.band_rows, p_.out_h - first),
+                    out_image = p_.out_h * p_.out_w * p_.out_c;
+      const int64_t at = unit.image * out_image + first * p_.out_w * p_.out_c + column;
+      const T* const from = input + (unit.image * w.h + unit.band * w.step) * w.w * w.c;
       const auto of = [&](const T* values) { return values == nullptr ? nullptr : values + column; };
-      const int64_t next = unit + 1;  // probably of this thread, too
+      const int64_t next = index + 1;  // probably of this thread, too
       const bool follows = packed != nullptr && next < units;
       kernels.gemm(GemmBlock<T>{.m = p_.out_w,
-                                .n = n,
+                                .n = unit.columns,
                                 .k = output_runs_.length,
-                                .a = padded_ ? copy.data<T>() : from + band * w.step * w.w * w.c,
+                                .a = padded_ ? copy.data<T>() : from,
                                 .a_row = p_.stride_w * w.c,
                                 .a_col = 1,
                                 .b = filter + column,
@@ -214,16 +256,21 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
                                 .repeats = rows,
                                 .a_repeat = p_.stride_h * w.columns * w.c,
                                 .c_repeat = p_.out_w * p_.out_c,
+                                .groups = unit.images,
+                                .a_group = padded_ ? w.size() : w.h * w.w * w.c,
+                                .c_group = out_image,
                                 .scratch = scratch.data<T>(),
                                 .packed = packed,
                                 .packed_n = RoundUp(p_.out_c, kernels.lanes),
                                 .packed_column = column,
                                 .then_packed = follows ? packed : nullptr,
-                                .then_column = column_bounds_[static_cast<size_t>(next % blocks)]});
+                                .then_column = columns[static_cast<size_t>(next % blocks)]});
       if (epilogue.rows == nullptr) continue;
-      for (int64_t pixel = 0; pixel < rows * p_.out_w; ++pixel) {
-        T* const results = output + at + pixel * p_.out_c;
-        epilogue.rows(results, results, n);
+      for (int64_t image = 0; image < unit.images; ++image) {
+        for (int64_t pixel = 0; pixel < rows * p_.out_w; ++pixel) {
+          T* const results = output + at + image * out_image + pixel * p_.out_c;
+          epilogue.rows(results, results, unit.columns);
+        }
       }
     }
   });
@@ -231,58 +278,64 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
 }
 
 template <typename T>
-void DirectConv::BackpropInputBand(int64_t unit, const T* padded, const T* weights, T* in_grad,
-                                   T* scratch) const {
+void DirectConv::BackpropInputBand(const Unit& unit, const T* padded, const T* weights, T* in_grad) const {
   const Window& w = backward_;
-  const int64_t image = unit / w.bands, first = unit % w.bands * w.band_rows;
+  const int64_t packed_n = RoundUp(p_.in_c, ActiveKernels<T>().lanes);
+  const int64_t first = unit.band * w.band_rows, image_size = p_.in_h * p_.in_w * p_.in_c;
   for (const Phase& phase : phases_) {
     const int64_t begin = std::max(phase.rows.begin, first);
     const int64_t end = std::min(phase.rows.end, first + w.band_rows);
     const int64_t x = phase.columns.begin;
     if (begin < end && phase.columns.size() > 0) {
       const int64_t ih = phase.top + begin * p_.stride_h, iw = phase.left + x * p_.stride_w;
-      ActiveKernels<T>().gemm(GemmBlock<T>{.m = phase.columns.size(),
-                                           .n = p_.in_c,
-                                           .k = phase.runs.length,
-                                           .a = padded + ((begin - first) * w.columns + x) * w.c,
-                                           .a_row = w.c,
-                                           .a_col = 1,
-                                           .b = weights,
-                                           .b_row = p_.in_c,
-                                           .b_col = 1,
-                                           .c = in_grad + ((image * p_.in_h + ih) * p_.in_w + iw) * p_.in_c,
-                                           .ldc = p_.stride_w * p_.in_c,
-                                           .accumulate = false,
-                                           .segments = static_cast<int64_t>(phase.runs.offsets.size()),
-                                           .segment_offsets = phase.runs.offsets.data(),
-                                           .repeats = end - begin,
-                                           .a_repeat = w.columns * w.c,
-                                           .c_repeat = p_.stride_h * p_.in_w * p_.in_c,
-                                           .scratch = scratch});
+      ActiveKernels<T>().gemm(
+          GemmBlock<T>{.m = phase.columns.size(),
+                       .n = unit.columns,
+                       .k = phase.runs.length,
+                       .a = padded + ((begin - first) * w.columns + x) * w.c,
+                       .a_row = w.c,
+                       .a_col = 1,
+                       .b = nullptr,
+                       .b_row = p_.in_c,
+                       .b_col = 1,
+                       .c = in_grad + unit.image * image_size + (ih * p_.in_w + iw) * p_.in_c + unit.column,
+                       .ldc = p_.stride_w * p_.in_c,
+                       .accumulate = false,
+                       .segments = static_cast<int64_t>(phase.runs.offsets.size()),
+                       .segment_offsets = phase.runs.offsets.data(),
+                       .repeats = end - begin,
+                       .a_repeat = w.columns * w.c,
+                       .c_repeat = p_.stride_h * p_.in_w * p_.in_c,
+                       .groups = unit.images,
+                       .a_group = w.size(),
+                       .c_group = image_size,
+                       .packed = weights,
+                       .packed_n = packed_n,
+                       .packed_column = unit.column});
     }
-    weights += static_cast<int64_t>(phase.taps.size()) * p_.in_c * p_.out_c;
+    weights += static_cast<int64_t>(phase.taps.size()) * p_.out_c * packed_n;
   }
 }
 
 template <typename T>
 bool DirectConv::BackpropInput(const T* filter, const T* out_grad, T* in_grad, Parallel& parallel) const {
   const SimdKernels<T>& kernels = ActiveKernels<T>();
-  const int64_t tap_size = p_.in_c * p_.out_c;
-  const Scratch weights = Scratch::Of<T>(p_.filter_h * p_.filter_w * tap_size);
+  // For every phase the filter of its taps, [taps, out_c, in_c], as the products read it.
+  const int64_t packed_tap = p_.out_c * RoundUp(p_.in_c, kernels.lanes);
+  const Scratch weights = Scratch::Of<T>(p_.filter_h * p_.filter_w * packed_tap);
   if (!weights.ok()) return false;
-  std::vector<int64_t> taps;
-  int64_t scratch_size = 0;
+  T* to = weights.data<T>();
   for (const Phase& phase : phases_) {
-    taps.insert(taps.end(), phase.taps.begin(), phase.taps.end());
-    const int64_t segments = static_cast<int64_t>(phase.runs.offsets.size());
-    scratch_size = std::max(scratch_size, kernels.gemm_scratch(phase.runs.length, segments));
+    const auto taps = static_cast<int64_t>(phase.taps.size());
+    parallel.For(taps, p_.in_c * p_.out_c, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        kernels.pack_rows(filter + phase.taps[i] * p_.in_c * p_.out_c, 1, p_.out_c, phase.runs.length,
+                          static_cast<int64_t>(phase.runs.offsets.size()), p_.in_c, i * p_.out_c, p_.out_c,
+                          to);
+      }
+    });
+    to += taps * packed_tap;
   }
-  parallel.For(static_cast<int64_t>(taps.size()), tap_size, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      kernels.transpose(filter + taps[i] * tap_size, p_.out_c, p_.in_c, p_.out_c,
-                        weights.data<T>() + i * tap_size, p_.in_c);
-    }
-  });
   const Window& w = backward_;
   const int64_t image_size = p_.in_h * p_.in_w * p_.in_c;
   if (!all_phases_) {
@@ -290,19 +343,23 @@ bool DirectConv::BackpropInput(const T* filter, const T* out_grad, T* in_grad, P
       Clear(in_grad + begin * image_size, (end - begin) * image_size);
     });
   }
-  const double work = static_cast<double>(p_.filter_h * p_.filter_w * p_.in_c) *
-                      static_cast<double>(p_.out_c * w.band_rows * w.columns);
+  const std::vector<int64_t> columns = ColumnBounds<T>(w.by_panels, p_.in_c);
+  const int64_t blocks = static_cast<int64_t>(columns.size()) - 1;
+  const double work = static_cast<double>(p_.filter_h * p_.filter_w * CeilDiv(p_.in_c, blocks)) *
+                      static_cast<double>(p_.out_c * w.images * w.band_rows * w.columns);
   std::atomic<bool> ok{true};
-  parallel.For(p_.batch * w.bands, CostNs(work), [&](int64_t begin, int64_t end) {
-    const Scratch padded = Scratch::Of<T>(w.size());
-    const Scratch scratch = Scratch::Of<T>(scratch_size);
-    if (!padded.ok() || !scratch.ok()) {
+  parallel.For(Units(w, columns), CostNs(work), [&](int64_t begin, int64_t end) {
+    const Scratch padded = Scratch::Of<T>(w.images * w.size());
+    if (!padded.ok()) {
       ok = false;
       return;
     }
-    for (int64_t unit = begin; unit < end; ++unit) {
-      Fill(w, out_grad + unit / w.bands * w.h * w.w * w.c, unit % w.bands, padded.data<T>());
-      BackpropInputBand(unit, padded.data<T>(), weights.data<T>(), in_grad, scratch.data<T>());
+    int64_t copied = -1;
+    for (int64_t index = begin; index < end; ++index) {
+      const Unit unit = UnitAt(w, columns, index);
+      if (copied != index / blocks) FillUnit(w, out_grad, unit, padded.data<T>());
+      copied = index / blocks;
+      BackpropInputBand(unit, padded.data<T>(), weights.data<T>(), in_grad);
     }
   });
   return ok;

@@ -40,7 +40,14 @@ class DirectConv {
     int64_t top, left;  // of the first band
     int64_t step;       // rows of the image from one band to the next
     int64_t rows, columns;
+    int64_t images = 1;      // that a unit of work takes; more than one where a band is all of an image
+    bool by_panels = false;  // panels of the results' channels are units of their own
     int64_t size() const { return rows * columns * c; }
+  };
+  // What a thread does at a time: a band of each of some images, for some channels of the results.
+  struct Unit {
+    int64_t image, images, band;
+    int64_t column, columns;
   };
   // Runs of contiguous elements of a window that meet consecutive rows of weights.
   struct Runs {
@@ -60,26 +67,37 @@ class DirectConv {
   // the caches is read again and again are larger.
   int64_t BandRows(int64_t rows, int64_t pixels, int64_t row_elements, int64_t shared_rows,
                    bool finer = true) const;
-  void MakeWindow(bool finer, Window& w, Runs& runs) const;
+  // `packs`: the filter is packed for each band, of whose rows, where they aren't copied, only those that are
+  // read count.
+  void MakeWindow(bool finer, bool packs, Window& w, Runs& runs) const;
+  // Images of `pixels` results with `channels` each.
+  void MakeUnits(int64_t pixels, int64_t channels, bool grouped, Window& w) const;
+  int64_t Units(const Window& w, const std::vector<int64_t>& column_bounds) const {
+    return CeilDiv(p_.batch, w.images) * w.bands * (static_cast<int64_t>(column_bounds.size()) - 1);
+  }
+  Unit UnitAt(const Window& w, const std::vector<int64_t>& column_bounds, int64_t index) const;
   void MakeForward();
   void MakeBackward();
   void MakeRuns(const AxisPhase& row, const AxisPhase& column, Phase& phase) const;
 
   template <typename T>
   static void Fill(const Window& window, const T* image, int64_t band, T* padded);
+  // The images of a unit, one behind the other.
   template <typename T>
-  void BackpropInputBand(int64_t unit, const T* padded, const T* weights, T* in_grad, T* scratch) const;
+  static void FillUnit(const Window& window, const T* images, const Unit& unit, T* padded);
+  template <typename T>
+  void BackpropInputBand(const Unit& unit, const T* padded, const T* weights, T* in_grad) const;
   template <typename T>
   void BackpropFilterPart(int64_t part, int64_t panel, const T* input, const T* out_grad, T* padded,
                           T* scratch, T* partial) const;
 
   ConvParams p_;
   ConvAxis rows_, columns_;
-  Window output_, forward_, backward_;  // for the output, for the filter's gradient, for the input's
+  Window output_, grouped_;    // for the output, with a packed filter and with another
+  Window forward_, backward_;  // for the filter's gradient, for the input's
   Runs output_runs_, forward_runs_;
-  bool padded_ = true;                  // windows of the output reach outside the image: bands must be copied
-  std::vector<int64_t> column_bounds_;  // of the pieces of out_c that are units of their own
-  std::vector<int64_t> row_offsets_;    // of the rows of a forward band that output rows begin at
+  bool padded_ = true;                // windows of the output reach outside the image: bands must be copied
+  std::vector<int64_t> row_offsets_;  // of the rows of a forward band that output rows begin at
   std::vector<Phase> phases_;
   bool all_phases_ = true;
   int64_t parts_, panels_,

@@ -11,7 +11,9 @@ namespace millrace::cpu::avx2 {
 namespace {
 
 #include "kernels/cpu/contract/simd_vec.inc.h"
-// The others build on the vectors.
+// Builds on the vectors.
+#include "kernels/cpu/contract/simd_tile.inc.h"
+// The others build on both.
 #include "kernels/cpu/contract/simd_conv.inc.h"
 #include "kernels/cpu/contract/simd_gemm.inc.h"
 #include "kernels/cpu/contract/simd_pool.inc.h"

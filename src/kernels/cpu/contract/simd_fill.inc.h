@@ -9,6 +9,7 @@ constexpr SimdKernels<T> Kernels() {
                         .gemm = GemmOneBlock<T>,
                         .sum_parts = SumParts<T>,
                         .pack_matrix = PackMatrix<T>,
+                        .pack_rows = PackRows<T>,
                         .transpose = Transpose<T>,
                         .signal = Signal<T>,
                         .correlate = Correlate<T>,

@@ -1,193 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // The product of one block: panels of one to three vectors of B's columns, packed where that pays, times
-// tiles of A's rows whose elements are broadcast. Included by simd_*.cc only, inside their own namespace.
-
-// The part of the product that one tile of registers holds.
-template <typename T>
-struct TileArgs {
-  int64_t k;
-  const T* a;
-  int64_t a_row, a_col;
-  const T* b;
-  int64_t b_row;
-  T* c;
-  int64_t ldc;
-  int last;         // elements of the last vector of columns
-  bool resume;      // begin with what C holds
-  bool accumulate;  // add it at the end
-  const T* scale;
-  const T* bias;
-  const T* residual;  // c's twin, or null
-  Rectify rectify;
-  int64_t segments;
-  const int64_t* segment_offsets;
-  // What is read after this tile, and how many bytes of it are brought nearer with each row of B.
-  const char* next_a = nullptr;
-  const char* next_b = nullptr;
-  const T* next_c = nullptr;  // results to ask for: of this tile, or where it is short, of the next one
-  int64_t step_a = 0, step_b = 0;
-};
-
-// Rows of a tile with `vectors` vectors of columns: accumulators, one row of B and a broadcast fill the
-// registers.
-constexpr int MaxTileRows(int vectors) {
-  if (kRegisters == 32) return vectors == 3 ? 8 : vectors == 2 ? 12 : 14;
-  if (kFused) return vectors == 3 ? 4 : vectors == 2 ? 6 : 10;
-  return vectors == 3 ? 3 : vectors == 2 ? 5 : 10;
-}
-
-// Rows are addressed from every third row, so that few registers hold pointers.
-template <typename T, int kRows, int kVectors, bool kUnitRow>
-MR_INLINE void TileStep(const T* const* bases, int64_t a_row, int64_t a_at, const T* b,
-                        Vec<T> (*acc)[kVectors]) {
-  Vec<T> columns[kVectors];
-#pragma GCC unroll 3
-  for (int v = 0; v < kVectors; ++v) columns[v] = Load(b + v * kLanes<T>);
-#pragma GCC unroll 14
-  for (int i = 0; i < kRows; ++i) {
-    const Vec<T> x = Broadcast(kUnitRow ? bases[0][a_at + i] : bases[i / 3][a_at + (i % 3) * a_row]);
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) acc[i][v] += x * columns[v];
-  }
-}
-
-// Vector v of `kVectors` of a row, of which the last may have few elements.
-template <typename T, int kVectors>
-MR_INLINE Vec<T> LoadColumns(const T* row, int v, int last) {
-  if (v < kVectors - 1) return Load(row + v * kLanes<T>);
-#if MR_SIMD_BYTES != 64
-  if (last == kLanes<T>) return Load(row + v * kLanes<T>);
-#endif
-  return LoadPart(row + v * kLanes<T>, last);
-}
-template <typename T, int kVectors>
-MR_INLINE void StoreColumns(T* row, int v, int last, Vec<T> values) {
-#if MR_SIMD_BYTES == 64
-  const bool part = v == kVectors - 1;
-#else
-  const bool part = v == kVectors - 1 && last < kLanes<T>;
-#endif
-  if (part) {
-    StorePart(row + v * kLanes<T>, values, last);
-  } else {
-    Store(row + v * kLanes<T>, values);
-  }
-}
-
-// change(sum, row, vector) for all sums.
-template <int kRows, int kVectors, typename T, typename Fn>
-MR_INLINE void ForTile(T (*acc)[kVectors], const Fn& change) {
-#pragma GCC unroll 14
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) change(acc[i][v], i, v);
-  }
-}
-
-template <typename T, int kRows, int kVectors>
-MR_INLINE void TileFinish(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
-  const int last = t.last;
-  if (t.accumulate) {
-    ForTile<kRows, kVectors>(
-        acc, [&](Vec<T>& sum, int i, int v) { sum += LoadColumns<T, kVectors>(t.c + i * t.ldc, v, last); });
-  }
-  if (t.scale != nullptr) {
-    Vec<T> scale[kVectors];
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) scale[v] = LoadColumns<T, kVectors>(t.scale, v, last);
-    ForTile<kRows, kVectors>(acc, [&](Vec<T>& sum, int, int v) { sum *= scale[v]; });
-  }
-  if (t.bias != nullptr) {
-    Vec<T> bias[kVectors];
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) bias[v] = LoadColumns<T, kVectors>(t.bias, v, last);
-    ForTile<kRows, kVectors>(acc, [&](Vec<T>& sum, int, int v) { sum += bias[v]; });
-  }
-  if (t.residual != nullptr) {
-    ForTile<kRows, kVectors>(acc, [&](Vec<T>& sum, int i, int v) {
-      sum += LoadColumns<T, kVectors>(t.residual + i * t.ldc, v, last);
-    });
-  }
-  if (t.rectify != Rectify::kNone) {
-    ForTile<kRows, kVectors>(acc, [&](Vec<T>& sum, int, int) { sum = sum < Vec<T>{} ? Vec<T>{} : sum; });
-    if (t.rectify == Rectify::kRelu6) {
-      const Vec<T> six = Broadcast(T(6));
-      ForTile<kRows, kVectors>(acc, [&](Vec<T>& sum, int, int) { sum = sum > six ? six : sum; });
-    }
-  }
-  ForTile<kRows, kVectors>(
-      acc, [&](Vec<T>& sum, int i, int v) { StoreColumns<T, kVectors>(t.c + i * t.ldc, v, last, sum); });
-}
-
-// Sums begin with what C holds, or with zeros, read from a row of zeros: no branch, so that they stay in
-// registers.
-template <typename T, int kRows, int kVectors>
-MR_INLINE void TileBegin(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
-  alignas(64) static constexpr T kZeros[3 * kLanes<T>] = {};
-  const T* const from = t.resume ? t.c : kZeros;
-  const int64_t row = t.resume ? t.ldc : 0;
-  ForTile<kRows, kVectors>(
-      acc, [&](Vec<T>& sum, int i, int v) { sum = LoadColumns<T, kVectors>(from + i * row, v, t.last); });
-}
-
-// Asks for the places of the results, whose memory may be far away.
-template <int kRows, int kVectors, typename T>
-MR_INLINE void PrefetchTile(const T* at, int64_t row) {
-#pragma GCC unroll 14
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(at + i * row + v * kLanes<T>, 0, 3);
-  }
-}
-
-// REQUIRES: t.k and t.segments are not 0.
-template <typename T, int kRows, int kVectors, bool kUnitRow>
-__attribute__((noinline)) void Tile(const TileArgs<T>& t) {
-  if (t.residual != nullptr) PrefetchTile<kRows, kVectors>(t.residual, t.ldc);
-  if (!t.resume) PrefetchTile<kRows, kVectors>(t.next_c, t.ldc);
-  Vec<T> acc[kRows][kVectors];
-  TileBegin<T, kRows, kVectors>(t, acc);
-  constexpr int kBases = kUnitRow ? 1 : (kRows + 2) / 3;
-  const T* b = t.b;
-  const int64_t a_row = t.a_row, b_row = t.b_row;
-  const int64_t a_col = kUnitRow ? t.a_col : 1;
-  const int64_t end = t.k * a_col;
-  const char* next_a = t.next_a;
-  const char* next_b = t.next_b;
-  const int64_t step_a = t.step_a, step_b = t.step_b;
-  const int64_t* offset = t.segment_offsets;
-  const int64_t* const offsets_end = offset + t.segments;
-  do {
-    const T* bases[kBases];
-#pragma GCC unroll 5
-    for (int j = 0; j < kBases; ++j) bases[j] = t.a + *offset + 3 * j * a_row;
-    int64_t at = 0;
-    do {
-      __builtin_prefetch(next_a, 0, 2);
-      __builtin_prefetch(next_b, 0, 2);
-      TileStep<T, kRows, kVectors, kUnitRow>(bases, a_row, at, b, acc);
-      b += b_row;
-      next_a += step_a;
-      next_b += step_b;
-      at += a_col;
-    } while (at < end);
-  } while (++offset != offsets_end);
-  TileFinish<T, kRows, kVectors>(t, acc);
-}
-
-template <typename T, int kRows, int kVectors>
-MR_INLINE void RunTile(int64_t rows, const TileArgs<T>& t) {
-  if (rows == kRows) {
-    if (t.a_row == 1) {
-      Tile<T, kRows, kVectors, true>(t);
-    } else {
-      Tile<T, kRows, kVectors, false>(t);
-    }
-  } else if constexpr (kRows > 1) {
-    RunTile<T, kRows - 1, kVectors>(rows, t);
-  }
-}
+// tiles of A's rows (simd_tile.inc.h). Included by simd_*.cc only, inside their own namespace.
 
 // Memory that is read later, which tiles bring nearer while they compute.
 struct Ahead {
@@ -297,7 +111,10 @@ int64_t GemmScratch(int64_t k, int64_t segments) {
 template <typename T>
 void PackPanel(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, int64_t width, T* packed) {
   if (b_col != 1) {
-    Transpose(b, b_col, n, k, packed, width);
+    constexpr int64_t kRows = 64;  // of the panel, which stay in the first cache
+    for (int64_t i = 0; i < k; i += kRows) {
+      Transpose(b + i * b_row, b_col, n, k - i < kRows ? k - i : kRows, packed + i * width, width);
+    }
   } else {
     // Rows that lie in pages of their own are not foreseen by the processor.
     constexpr int64_t kFarBytes = 2048, kAhead = 16;
@@ -351,21 +168,39 @@ void RowTimesMatrix(TileArgs<T> t, int64_t a_col, int64_t cols) {
 }
 
 // B as the tiles read it: parts of the inner dimension one after the other, in each of them panel by panel.
+// Here rows [first, first + rows) of it, the first of which is at b.
 template <typename T>
-void PackMatrix(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t segments, int64_t n, T* packed) {
+void PackRows(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t segments, int64_t n, int64_t first,
+              int64_t rows, T* packed) {
   for (DepthParts parts(k, segments, true);; parts.Next()) {
     const DepthPart part = parts.part();
-    const T* const rows = b + (part.segment * k + part.row) * b_row;
+    const int64_t before = part.segment * k + part.row - first;  // rows of b to those of this part
+    const int64_t from = before > 0 ? before : 0;
+    const int64_t end = before + part.rows() < rows ? before + part.rows() : rows;
     int64_t left = (n + kLanes<T> - 1) / kLanes<T>;
     for (int64_t at = 0; left > 0;) {
       const int64_t vectors = PanelVectors(left), width = vectors * kLanes<T>;
-      PackPanel(rows + at * b_col, b_row, b_col, part.rows(), n - at < width ? n - at : width, width, packed);
+      if (from < end) {
+        PackPanel(b + from * b_row + at * b_col, b_row, b_col, end - from, n - at < width ? n - at : width,
+                  width, packed + (from - before) * width);
+      }
       packed += part.rows() * width;
       at += width;
       left -= vectors;
     }
     if (parts.last()) return;
   }
+}
+
+template <typename T>
+void PackMatrix(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t segments, int64_t n, T* packed) {
+  PackRows(b, b_row, b_col, k, segments, n, 0, k * segments, packed);
+}
+
+// Of C that one panel gives.
+template <typename T>
+constexpr int64_t Rows(const GemmBlock<T>& g) {
+  return g.m * g.repeats * g.groups;
 }
 
 // A panel is read where it lies when its rows are contiguous and too few rows of A would repay a copy. Where
@@ -408,7 +243,7 @@ Ahead AfterPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int6
 // to each other are foreseen by the processor.
 template <typename T>
 Ahead AfterLoosePanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int64_t width) {
-  if (g.b_col != 1 || !MeetInCache<T>(g.b_row)) return {};
+  if (g.b_col != 1 || g.b_offsets != nullptr || !MeetInCache<T>(g.b_row)) return {};
   const DepthPart part = parts.part();
   const int64_t row = part.segment * g.k + part.row;
   const T* next = g.b + row * g.b_row + n + width;  // perhaps of the block to the right
@@ -428,9 +263,13 @@ void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileAr
   const int64_t first_row = part.segment * g.k + part.row;
   const T* const b = g.b + first_row * g.b_row + n * g.b_col;
   t.b_row = kWidth;
-  if (g.packed != nullptr) {
+  if (g.b_offsets != nullptr) {
+    t.b = g.b + n;
+    t.b_row = g.b_row;
+    t.b_offsets = g.b_offsets;
+  } else if (g.packed != nullptr) {
     t.b = g.packed + first_row * g.packed_n + (g.packed_column + n) * part.rows();
-  } else if (g.b_col == 1 && used == kWidth && g.m * g.repeats < RowsWorthPacking(g)) {
+  } else if (g.b_col == 1 && used == kWidth && Rows(g) < RowsWorthPacking(g)) {
     t.b = b;
     t.b_row = g.b_row;
   } else {
@@ -441,15 +280,19 @@ void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileAr
   t.bias = g.bias != nullptr && last ? g.bias + n : nullptr;
   t.last = static_cast<int>(used - (kVectors - 1) * kLanes<T>);
   constexpr int64_t kRows = MaxTileRows(kVectors);
-  Ahead ahead = g.packed != nullptr ? AfterPanel(g, parts, n, kWidth, (g.m + kRows - 1) / kRows * g.repeats)
-                                    : AfterLoosePanel(g, parts, n, kWidth);
+  const int64_t tiles = (g.m + kRows - 1) / kRows * g.repeats * g.groups;
+  Ahead ahead =
+      g.packed != nullptr ? AfterPanel(g, parts, n, kWidth, tiles) : AfterLoosePanel(g, parts, n, kWidth);
   // Later panels find the rows of A in a cache.
-  const bool rows_follow = n == 0 && g.repeats == 1 && g.segments == 1 && g.a_row == part.k && g.a_col == 1;
-  for (int64_t repeat = 0; repeat < g.repeats; ++repeat) {
-    t.a = g.a + part.row * g.a_col + repeat * g.a_repeat;
-    t.c = g.c + n + repeat * g.c_repeat;
-    t.residual = g.residual != nullptr && last ? g.residual + n + repeat * g.c_repeat : nullptr;
-    PanelTimesRows<T, kVectors>(g.m, t, rows_follow, ahead);
+  const bool rows_follow = n == 0 && Rows(g) == g.m && g.segments == 1 && g.a_row == part.k && g.a_col == 1;
+  for (int64_t group = 0; group < g.groups; ++group) {
+    for (int64_t repeat = 0; repeat < g.repeats; ++repeat) {
+      const int64_t c = n + group * g.c_group + repeat * g.c_repeat;
+      t.a = g.a + part.row * g.a_col + group * g.a_group + repeat * g.a_repeat;
+      t.c = g.c + c;
+      t.residual = g.residual != nullptr && last ? g.residual + c : nullptr;
+      PanelTimesRows<T, kVectors>(g.m, t, rows_follow, ahead);
+    }
   }
 }
 
@@ -469,7 +312,7 @@ void GemmDepth(const GemmBlock<T>& g, const DepthParts& parts) {
   t.segments = part.segments;
   t.segment_offsets = g.segment_offsets == nullptr ? &zero : g.segment_offsets + part.segment;
   int64_t n = 0;
-  if (g.m * g.repeats * g.segments == 1 && g.b_col == 1 && g.n >= kLanes<T> && g.packed == nullptr) {
+  if (Rows(g) * g.segments == 1 && g.b_col == 1 && g.n >= kLanes<T> && g.packed == nullptr) {
     n = g.n / kLanes<T> * kLanes<T>;
     t.a = g.a + part.row * g.a_col;
     t.b = g.b + part.row * g.b_row;
@@ -495,7 +338,7 @@ void GemmDepth(const GemmBlock<T>& g, const DepthParts& parts) {
 
 template <typename T>
 void GemmOneBlock(const GemmBlock<T>& g) {
-  for (DepthParts parts = g.segments > 1 && g.accumulate
+  for (DepthParts parts = g.b_offsets != nullptr || (g.segments > 1 && g.accumulate)
                               ? DepthParts::Uncut(g.k, g.segments)  // a cut would show
                               : DepthParts(g.k, g.segments, g.packed != nullptr);
        ; parts.Next()) {

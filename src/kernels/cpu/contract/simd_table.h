@@ -17,7 +17,8 @@ namespace millrace::cpu {
 // a_col] and of B at b[i * b_row + j * b_col]; one of a_row, a_col and one of b_row, b_col is 1. Convolution
 // adds two dimensions. With segments, the inner dimension is `segments` runs of k: run s reads A from a +
 // segment_offsets[s], while rows of B simply go on. With repeats, the product is done for `repeats` pairs of
-// A and C, a_repeat and c_repeat elements apart, with the same B.
+// A and C, a_repeat and c_repeat elements apart, with the same B, and all of that for `groups` of them,
+// a_group and c_group apart.
 template <typename T>
 struct GemmBlock {
   int64_t m, n, k;
@@ -28,15 +29,20 @@ struct GemmBlock {
   T* c;
   int64_t ldc;
   bool accumulate;
-  // The epilogue (gemm.h), each null where it is left out: for the n columns; for C, ldc and c_repeat apart.
+  // The epilogue (gemm.h), each null where it is left out: for the n columns; for C, laid out like it.
   const T* scale = nullptr;
   const T* bias = nullptr;
   const T* residual = nullptr;
   Rectify rectify = Rectify::kNone;
   int64_t segments = 1;
   const int64_t* segment_offsets = nullptr;  // needed with more than one
+  // Null, or where run s of B begins, from b on. REQUIRES then: b_col is 1, vectors that begin within the n
+  // columns are readable, more than one row.
+  const int64_t* b_offsets = nullptr;
   int64_t repeats = 1;
   int64_t a_repeat = 0, c_repeat = 0;
+  int64_t groups = 1;
+  int64_t a_group = 0, c_group = 0;
   T* scratch = nullptr;  // gemm_scratch(k, segments) elements
   // B by pack_matrix, or null: column 0 of the block is its column packed_column, at which a panel begins, of
   // packed_n (rounded up to lanes). REQUIRES: neither accumulate nor a single row.
@@ -155,6 +161,9 @@ struct SimdKernels {
   // `segments` times k rows of n columns into as many rows of n rounded up to lanes, in the order of gemm.
   void (*pack_matrix)(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t segments, int64_t n,
                       T* packed);
+  // Rows [first, first + rows) of that, the first of which is at b.
+  void (*pack_rows)(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t segments, int64_t n,
+                    int64_t first, int64_t rows, T* packed);
 
   // dst[j * dst_row + i] = src[i * src_row + j] for i in [0, rows), j in [0, cols).
   void (*transpose)(const T* src, int64_t src_row, int64_t rows, int64_t cols, T* dst, int64_t dst_row);
