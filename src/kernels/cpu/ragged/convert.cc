@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // RaggedTensorToSparse and RaggedTensorToTensor.
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/move.h"
 #include "kernels/cpu/ragged/splits.h"
 
@@ -17,32 +19,38 @@ class ToSparseKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     const Tensor& values = context.input(depth_);
     if (values.rank() == 0) return errors::InvalidArgument("rt_dense_values must not be a scalar");
-    MR_RETURN_IF_ERROR(CheckSplits(context, values.dim(0)));
+    std::vector<ragged::Numbers> splits;
+    MR_RETURN_IF_ERROR(ReadSplits(context, values.dim(0), &splits));
     const int64_t columns = depth_ + values.rank();
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(Dims{values.num_elements(), columns}));
     MR_ASSIGN_OR_RETURN(Tensor * indices, context.AllocateOutput(0, shape));
     MR_ASSIGN_OR_RETURN(Tensor * dense_shape, context.AllocateOutput(2, TensorShape({columns})));
     context.set_output(1, values.WithShape(TensorShape({values.num_elements()})));
-    PutDenseShape(context, values.shape(), dense_shape->data<int64_t>());
-    if (values.num_elements() > 0) PutIndices(context, values.shape(), indices->data<int64_t>());
+    PutDenseShape(splits, values.shape(), dense_shape->data<int64_t>());
+    if (values.num_elements() == 0) return Status();
+    if (columns == 2) {
+      PutPairs(splits[0], indices->data<int64_t>());
+    } else {
+      PutIndices(splits, values.shape(), indices->data<int64_t>());
+    }
     return Status();
   }
 
  private:
-  Status CheckSplits(const KernelContext& context, int64_t num_values) const {
+  Status ReadSplits(const KernelContext& context, int64_t num_values,
+                    std::vector<ragged::Numbers>* read) const {
     for (int d = 0; d < depth_; ++d) {
       const Tensor& splits = context.input(d);
       if (splits.rank() != 1)
         return errors::InvalidArgument("ragged splits must be vectors, got shape ", splits.shape());
       const int64_t n = splits.num_elements();
       if (n == 0) return errors::InvalidArgument("ragged splits may not be empty.");
-      if (IntValue(splits, 0) != 0) return errors::InvalidArgument("First value of ragged splits must be 0.");
-      for (int64_t i = 1; i < n; ++i) {
-        if (IntValue(splits, i) < IntValue(splits, i - 1))
-          return errors::InvalidArgument("Ragged splits must be sorted in ascending order");
-      }
+      const ragged::Numbers& numbers = read->emplace_back(splits);
+      if (numbers[0] != 0) return errors::InvalidArgument("First value of ragged splits must be 0.");
+      if (!numbers.IsAscending())
+        return errors::InvalidArgument("Ragged splits must be sorted in ascending order");
       const int64_t limit = d + 1 < depth_ ? context.input(d + 1).num_elements() - 1 : num_values;
-      if (IntValue(splits, n - 1) != limit) {
+      if (numbers[n - 1] != limit) {
         return errors::InvalidArgument(
             "Final value of ragged splits must match the length the corresponding ragged values.");
       }
@@ -50,40 +58,56 @@ class ToSparseKernel final : public OpKernel {
     return Status();
   }
 
-  void PutDenseShape(const KernelContext& context, const TensorShape& values, int64_t* out) const {
-    *out++ = context.input(0).num_elements() - 1;
-    for (int d = 0; d < depth_; ++d) {
-      const Tensor& splits = context.input(d);
+  static void PutDenseShape(const std::vector<ragged::Numbers>& splits, const TensorShape& values,
+                            int64_t* out) {
+    *out++ = splits[0].size() - 1;
+    for (const ragged::Numbers& ends : splits) {
       int64_t longest = 0;
-      for (int64_t i = 1; i < splits.num_elements(); ++i)
-        longest = std::max(longest, IntValue(splits, i) - IntValue(splits, i - 1));
+      for (int64_t i = 1; i < ends.size(); ++i) longest = std::max(longest, ends[i] - ends[i - 1]);
       *out++ = longest;
     }
     for (int i = 1; i < values.rank(); ++i) *out++ = values.dim(i);
   }
 
-  void PutIndices(const KernelContext& context, const TensorShape& values, int64_t* out) const {
-    std::vector<std::vector<int64_t>> splits;
-    for (int d = 0; d < depth_; ++d) {
-      const auto ends = IntValues(context.input(d));
-      splits.emplace_back(ends.begin(), ends.end());
-    }
-    std::vector<size_t> row(static_cast<size_t>(depth_));  // at each depth, the row that is walked
+  // The places of numbers in rows: two of them at a time, of which the second may lie in the next row, which
+  // is written later.
+  static void PutPairs(const ragged::Numbers& splits, int64_t* out) {
+    RunLoop([ends = splits.data(), rows = splits.size() - 1, out]() MR_INLINE_LAMBDA {
+      const int64_t all = ends[rows];
+      for (int64_t r = 0; r < rows; ++r) {
+        const int64_t begin = ends[r], size = ends[r + 1] - begin;
+        int64_t* const to = out + 2 * begin;
+        int64_t k = 0;
+        for (; k < size && begin + k + 2 <= all; k += 2) {
+          const Two two = {r, k, r, k + 1};
+          std::memcpy(to + 2 * k, &two, sizeof two);
+        }
+        if (k < size) {
+          to[2 * k] = r;
+          to[2 * k + 1] = k;
+        }
+      }
+    });
+  }
+  using Two [[gnu::vector_size(32)]] = int64_t;
+
+  void PutIndices(const std::vector<ragged::Numbers>& splits, const TensorShape& values, int64_t* out) const {
+    std::vector<int64_t> row(static_cast<size_t>(depth_));  // at each depth, the row that is walked
     const int64_t inner = ProductOf(values.dims(), 1, values.rank());
     const Dims strides = RowMajorStrides(values.dims());
     const auto depth = static_cast<size_t>(depth_);
     std::vector<int64_t> place(depth + 1);
     const auto& last = splits[depth - 1];
     // The places of a row of values differ in their last number only.
-    for (size_t r = 0; r + 1 < last.size(); ++r) {
+    for (int64_t r = 0; r + 1 < last.size(); ++r) {
       if (last[r] == last[r + 1]) continue;
       // From the row outwards: the row of each depth that holds it.
-      auto at = static_cast<int64_t>(r);
+      int64_t at = r;
       for (size_t d = depth - 1; d-- > 0;) {
         const auto& ends = splits[d];
         while (ends[row[d] + 1] <= at) ++row[d];
         place[d + 1] = at - ends[row[d]];
-        at = static_cast<int64_t>(row[d]);
+        at = row[d];
       }
       place[0] = at;
       for (int64_t k = 0; k < last[r + 1] - last[r]; ++k) {

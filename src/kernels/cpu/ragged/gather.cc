@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // RaggedGather: rows of a ragged tensor by index.
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -32,15 +33,12 @@ class RaggedGatherKernel final : public OpKernel {
                                        " is not in [0, ", limit, ")");
       }
     }
-    MR_ASSIGN_OR_RETURN(const Totals totals, Count(splits, rows));
     MR_RETURN_IF_ERROR(PutSplitsOfIndices(context, indices.shape()));
-    MR_RETURN_IF_ERROR(PutSplitsOfParams(context, splits, rows, totals));
-    return PutValues(context, splits, rows, totals);
+    MR_ASSIGN_OR_RETURN(const int64_t total, PutSplitsOfParams(context, splits, rows));
+    return PutValues(context, splits, rows, total);
   }
 
  private:
-  using Totals = std::vector<int64_t>;  // at each depth: rows taken; at last, values
-
   using Splits = std::vector<ragged::Numbers>;  // of each depth
 
   Status ReadSplits(const KernelContext& context, int64_t num_values, Splits* read) const {
@@ -63,23 +61,6 @@ class RaggedGatherKernel final : public OpKernel {
     return Status();
   }
 
-  StatusOr<Totals> Count(const Splits& splits, const ragged::Numbers& rows) const {
-    Totals totals(static_cast<size_t>(depth_ + 1));
-    for (int64_t i = 0; i < rows.size(); ++i) {
-      int64_t begin = rows[i], end = begin + 1;
-      for (int d = 0; d <= depth_; ++d) {
-        if (__builtin_add_overflow(totals[static_cast<size_t>(d)], end - begin,
-                                   &totals[static_cast<size_t>(d)])) {
-          return errors::InvalidArgument("The rows have more than 2^63 elements");
-        }
-        if (d == depth_) break;
-        begin = splits[static_cast<size_t>(d)][begin];
-        end = splits[static_cast<size_t>(d)][end];
-      }
-    }
-    return totals;
-  }
-
   // All dimensions of the indices but the last one become rows of equal length.
   static Status PutSplitsOfIndices(KernelContext& context, const TensorShape& shape) {
     int64_t rows = 1;
@@ -94,21 +75,28 @@ class RaggedGatherKernel final : public OpKernel {
     return Status();
   }
 
-  Status PutSplitsOfParams(KernelContext& context, const Splits& splits, const ragged::Numbers& rows,
-                           const Totals& totals) const {
-    const int before = output_depth_ - depth_;  // -1 for a scalar index: its row is the whole output
-    for (int d = before < 0 ? 1 : 0; d < depth_; ++d) {
-      const int64_t count = totals[static_cast<size_t>(d)];
+  // Returns the number of values taken.
+  StatusOr<int64_t> PutSplitsOfParams(KernelContext& context, const Splits& splits,
+                                      const ragged::Numbers& rows) const {
+    const int before = output_depth_ - depth_;
+    int64_t count = rows.size();
+    for (int d = 0; d < depth_; ++d) {
+      if (before + d < 0) {  // a scalar index: its row is the whole output
+        const ragged::Numbers& ends = splits[static_cast<size_t>(d)];
+        count = ends[rows[0] + 1] - ends[rows[0]];
+        continue;
+      }
       MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(before + d, TensorShape({count + 1})));
-      MR_RETURN_IF_ERROR(out->dtype() == DataType::kInt64 ? PutSplits(splits, d, rows, out->data<int64_t>())
-                                                          : PutSplits(splits, d, rows, out->data<int32_t>()));
+      MR_ASSIGN_OR_RETURN(count, out->dtype() == DataType::kInt64
+                                     ? PutSplits(splits, d, rows, out->data<int64_t>())
+                                     : PutSplits(splits, d, rows, out->data<int32_t>()));
     }
-    return Status();
+    return count;
   }
 
-  // Those of depth d.
+  // Those of depth d. Returns the last.
   template <typename T>
-  static Status PutSplits(const Splits& splits, int d, const ragged::Numbers& rows, T* to) {
+  static StatusOr<int64_t> PutSplits(const Splits& splits, int d, const ragged::Numbers& rows, T* to) {
     const int64_t* const from = splits[static_cast<size_t>(d)].data();
     int64_t total = 0;
     *to++ = 0;
@@ -119,19 +107,20 @@ class RaggedGatherKernel final : public OpKernel {
         end = splits[static_cast<size_t>(above)][end];
       }
       for (int64_t row = begin; row < end; ++row) {
-        total += from[row + 1] - from[row];
+        if (__builtin_add_overflow(total, from[row + 1] - from[row], &total))
+          return errors::InvalidArgument("The rows have more than 2^63 elements");
         if (total > std::numeric_limits<T>::max()) return ragged::TooLong(total);
         *to++ = static_cast<T>(total);
       }
     }
-    return Status();
+    return total;
   }
 
   Status PutValues(KernelContext& context, const Splits& splits, const ragged::Numbers& rows,
-                   const Totals& totals) const {
+                   int64_t total) const {
     const Tensor& values = context.input(depth_);
     TensorShape shape = values.shape();
-    Dims dims{totals.back()};
+    Dims dims{total};
     for (int i = 1; i < values.rank(); ++i) dims.push_back(values.dim(i));
     MR_ASSIGN_OR_RETURN(shape, ShapeFromValues(dims));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(output_depth_, shape));
@@ -141,23 +130,34 @@ class RaggedGatherKernel final : public OpKernel {
     const bool owns = OwnsMemory(values.dtype());
     const auto size = static_cast<int64_t>(ElementSize(values.dtype()));
     const auto* const source = static_cast<const char*>(values.raw_data());
-    auto* target = static_cast<char*>(out->raw_data());
+    auto* const target = static_cast<char*>(out->raw_data());
+    // Places from which a few bytes more than those of a row may be read and written: what is written behind
+    // a row belongs to the rows after it, which come later.
+    const int64_t last_from = values.num_elements() * size - kShort,
+                  last_to = out->num_elements() * size - kShort;
+    int64_t to = 0;
     for (int64_t i = 0; i < rows.size(); ++i) {
       int64_t begin = rows[i], end = begin + 1;
       for (const ragged::Numbers& at : splits) {
         begin = at[begin];
         end = at[end];
       }
-      const int64_t n = (end - begin) * row;
-      if (n * size <= ragged::kFewBytes && !owns) {
-        ragged::CopyFew(source + begin * row * size, target, n * size);
+      const int64_t n = (end - begin) * row, bytes = n * size;
+      const int64_t from = begin * row * size;
+      if (bytes <= kShort && from <= last_from && to <= last_to && !owns) {
+        std::memcpy(target + to, source + from, kShort / 2);
+        if (bytes > kShort / 2) std::memcpy(target + to + kShort / 2, source + from + kShort / 2, kShort / 2);
+      } else if (bytes <= ragged::kFewBytes && !owns) {
+        ragged::CopyFew(source + from, target + to, bytes);
       } else {
-        MoveElements(values.dtype(), source + begin * row * size, target, n, parallel);
+        MoveElements(values.dtype(), source + from, target + to, n, parallel);
       }
-      target += n * size;
+      to += bytes;
     }
     return Status();
   }
+
+  static constexpr int64_t kShort = 64;  // bytes, which are copied together
 
   const int depth_, output_depth_;
 };
