@@ -16,14 +16,10 @@ inline __attribute__((always_inline)) double LoopSelect(bool condition, double a
   return std::bit_cast<double>((std::bit_cast<uint64_t>(a) & mask) | (std::bit_cast<uint64_t>(b) & ~mask));
 }
 
-// e^x; 0 below -708, where the result would not be normal.
-inline __attribute__((always_inline)) double LoopExp(double x) {
-  constexpr double kShifter = 0x1.8p52;
+// e^(x - n log(2)) for an integer n that is next to x / log(2).
+inline __attribute__((always_inline)) double LoopExpOfRest(double x, double n) {
   constexpr double kUpper = 0x1.62e42fefa3800p-1, kLower = 0x1.ef35793c76730p-45;  // of log(2)
-  const bool large = x > 709.782712893384, small = x < -708;
-  const double y = LoopSelect(large | small, 0.0, x);  // NaN stays
-  const double shifted = y * 1.4426950408889634 + kShifter, n = shifted - kShifter;
-  const double r = (y - n * kUpper) - n * kLower;
+  const double r = (x - n * kUpper) - n * kLower;
   double p = 1.0 / 6227020800;
   p = p * r + 1.0 / 479001600;
   p = p * r + 1.0 / 39916800;
@@ -36,7 +32,16 @@ inline __attribute__((always_inline)) double LoopExp(double x) {
   p = p * r + 1.0 / 24;
   p = p * r + 1.0 / 6;
   p = p * r + 0.5;
-  const double e = 1 + (r + r * r * p);
+  return 1 + (r + r * r * p);
+}
+
+// e^x; 0 below -708, where the result would not be normal.
+inline __attribute__((always_inline)) double LoopExp(double x) {
+  constexpr double kShifter = 0x1.8p52;
+  const bool large = x > 709.782712893384, small = x < -708;
+  const double y = LoopSelect(large | small, 0.0, x);  // NaN stays
+  const double shifted = y * 1.4426950408889634 + kShifter, n = shifted - kShifter;
+  const double e = LoopExpOfRest(y, n);
   // 2^(n - 1), as n may be 1024.
   const double power = std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1022) << 52);
   const double result = e * power * 2;
@@ -73,6 +78,46 @@ inline __attribute__((always_inline)) double LoopLog1p(double x) {
   const double sum = 1 + x;
   const double lost = (x - (sum - 1)) / sum;
   return LoopLog(sum) + LoopSelect(x < 1, lost, 0.0);
+}
+
+// The same in single precision, with errors below two units in the last place: e^x, 0 below -87, and the
+// logarithm of a normal number.
+inline __attribute__((always_inline)) float LoopSelect(bool condition, float a, float b) {
+  const uint32_t mask = -static_cast<uint32_t>(condition);
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(a) & mask) | (std::bit_cast<uint32_t>(b) & ~mask));
+}
+
+inline __attribute__((always_inline)) float LoopExp(float x) {
+  constexpr float kShifter = 0x1.8p23f;
+  const bool large = x > 88.72283f, small = x < -87.0f;
+  const float y = LoopSelect(large | small, 0.0f, x);  // NaN stays
+  const float shifted = y * 1.442695041f + kShifter, n = shifted - kShifter;
+  const float r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
+  float p = 1.0f / 5040;
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  const float e = 1 + (r + r * r * p);
+  // 2^(n - 1), as n may be 128.
+  const float power = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 126) << 23);
+  const float result = e * power * 2;
+  return LoopSelect(small, 0.0f, LoopSelect(large, std::numeric_limits<float>::infinity(), result));
+}
+
+inline __attribute__((always_inline)) float LoopLogOfNormal(float x) {
+  constexpr uint32_t kRoot = 0x3f3504f3;  // of 1/2
+  const uint32_t above = std::bit_cast<uint32_t>(x) - kRoot;
+  const auto k = static_cast<float>(static_cast<int32_t>(above) >> 23);
+  const float m = std::bit_cast<float>((above & 0x7fffff) + kRoot);
+  // As above, with a shorter polynomial.
+  const float f = m - 1, half = 0.5f * f * f, s = f / (2 + f), z = s * s;
+  float p = 0.28571428f;
+  p = p * z + 0.4f;
+  p = p * z + 0.66666667f;
+  p = p * z;
+  return k * 0.693359375f - ((half - (s * (half + p) + k * -2.12194440e-4f)) - f);
 }
 
 }  // namespace millrace

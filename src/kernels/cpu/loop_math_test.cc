@@ -38,11 +38,49 @@ TEST(LoopMathTest, ErrorsAreBelowTwoUnits) {
   EXPECT_LT(log1p, 2);
 }
 
+// Of a float, in units of the last place of what is wanted.
+float Error(float got, double want) {
+  const auto rounded = static_cast<float>(want);
+  if (got == rounded) return 0;
+  const float unit = std::nextafter(std::abs(rounded), HUGE_VALF) - std::abs(rounded);
+  return static_cast<float>(std::abs(static_cast<double>(got) - want)) / unit;
+}
+
+TEST(LoopMathTest, ErrorsInSinglePrecisionAreBelowTwoUnits) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> part(0, 1);
+  float exp = 0, log = 0;
+  for (int i = 0; i < 100000; ++i) {
+    for (const float x : {-87 + 175 * part(random), 2 * part(random) - 1, 1e-6f * part(random)})
+      exp = std::max(exp, Error(LoopExp(x), std::exp(static_cast<double>(x))));
+    for (const float x : {std::exp(-87 + 175 * part(random)), 0.5f + part(random), 1 + 1e-3f * part(random)})
+      log = std::max(log, Error(LoopLogOfNormal(x), std::log(static_cast<double>(x))));
+  }
+  EXPECT_LT(exp, 2);
+  EXPECT_LT(log, 2);
+  EXPECT_EQ(LoopExp(0.0f), 1);
+  EXPECT_EQ(LoopExp(-88.0f), 0);
+  EXPECT_EQ(LoopExp(-HUGE_VALF), 0);
+  EXPECT_EQ(LoopExp(89.0f), HUGE_VALF);
+  EXPECT_NEAR(LoopExp(88.7f) / std::exp(88.7), 1, 1e-6);
+  EXPECT_TRUE(std::isnan(LoopExp(std::numeric_limits<float>::quiet_NaN())));
+  EXPECT_EQ(LoopLogOfNormal(1), 0);
+}
+
+TEST(LoopMathTest, TheRestOfAnExponential) {
+  for (const double x : {0.0, 1.0, -50.0, -1e5 - 1.0 / 3, -1e9}) {
+    const double n = std::nearbyint(x / std::log(2.0));
+    const auto rest = static_cast<long double>(x) - static_cast<long double>(n) * std::log(2.0L);
+    EXPECT_NEAR(LoopExpOfRest(x, n), static_cast<double>(std::exp(rest)), 1e-15 + 1e-16 * std::abs(x / 100))
+        << x;
+  }
+}
+
 TEST(LoopMathTest, EndsAndWhatIsNoNumber) {
-  EXPECT_EQ(LoopExp(0), 1);
+  EXPECT_EQ(LoopExp(0.0), 1);
   EXPECT_EQ(LoopExp(-0.0), 1);
   EXPECT_EQ(LoopExp(-kInf), 0);
-  EXPECT_EQ(LoopExp(-709), 0);
+  EXPECT_EQ(LoopExp(-709.0), 0);
   EXPECT_EQ(LoopExp(kInf), kInf);
   EXPECT_EQ(LoopExp(709.79), kInf);
   EXPECT_NEAR(LoopExp(709.78) / std::exp(709.78), 1, 1e-15);

@@ -3,7 +3,6 @@
 // The distinct values of a tensor; the values of one tensor that another lacks.
 #include <cstring>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/hash.h"
@@ -229,14 +228,33 @@ class ListDiffKernel final : public OpKernel {
  private:
   template <typename T>
   static std::vector<int64_t> Left(std::span<const T> x, std::span<const T> y) {
-    const auto hash = [](const T* value) { return HashOf(*value); };
-    const auto equal = [](const T* a, const T* b) { return *a == *b; };
-    std::unordered_set<const T*, decltype(hash), decltype(equal)> out(16, hash, equal);
-    for (const T& value : y) out.insert(&value);
-    std::vector<int64_t> left;
-    for (size_t i = 0; i < x.size(); ++i) {
-      if (!out.contains(&x[i])) left.push_back(static_cast<int64_t>(i));
+    // The values of y in a table that is half empty at least. NaN is found by nothing.
+    std::vector<const T*> table(64);
+    size_t count = 0;
+    const auto slot_of = [&](const T& value) {
+      size_t slot = HashOf(value) & (table.size() - 1);
+      while (table[slot] != nullptr && !(*table[slot] == value)) slot = (slot + 1) & (table.size() - 1);
+      return slot;
+    };
+    for (const T& value : y) {
+      if (!(value == value)) continue;
+      const size_t slot = slot_of(value);
+      if (table[slot] != nullptr) continue;
+      table[slot] = &value;
+      if (2 * ++count < table.size()) continue;
+      std::vector<const T*> smaller(2 * table.size());
+      table.swap(smaller);
+      for (const T* const known : smaller) {
+        if (known != nullptr) table[slot_of(*known)] = known;
+      }
     }
+    std::vector<int64_t> left(x.size());
+    size_t kept = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      left[kept] = static_cast<int64_t>(i);
+      kept += table[slot_of(x[i])] == nullptr ? 1 : 0;
+    }
+    left.resize(kept);
     return left;
   }
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numbers>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "kernels/cpu/linalg/fft.h"
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/loop_math.h"
+#include "kernels/cpu/vector/transpose.h"
 
 namespace millrace {
 namespace {
@@ -46,11 +48,11 @@ class SpectrogramKernel final : public OpKernel {
     context.ParallelFor(channels * slices, length * 6, [&](int64_t begin, int64_t end) {
       const Slices s{in.data<float>(), channels, slices,   stride_,
                      window_,          bins,     squared_, out->data<float>()};
-      const cpu::RealFft& fft = tables->fft;
+      const RealFft& fft = tables->fft;
       int64_t i = begin;
-      const int64_t lanes = fft.has_lanes() && end - begin >= cpu::RealFft::kLeastLanes ? kLanes : 1;
-      std::vector<double> x(static_cast<size_t>(fft.line_size(lanes)));
-      std::vector<double> scratch(static_cast<size_t>(fft.scratch_size(lanes)));
+      const int64_t lanes = fft.has_lanes() && end - begin >= kLeastLanes ? kLanes : 1;
+      std::vector<float> x(static_cast<size_t>(fft.line_size(lanes)));
+      std::vector<float> scratch(static_cast<size_t>(fft.scratch_size(lanes)));
       std::vector<float> powers(static_cast<size_t>(bins * lanes));
       for (; i < end; i += lanes) {
         if (lanes == kLanes) {
@@ -64,21 +66,23 @@ class SpectrogramKernel final : public OpKernel {
   }
 
  private:
-  static constexpr int kLanes = cpu::Fft::kLanes;
+  // In single precision: the error of a bin is below 1e-6 of the largest of its slice.
+  using RealFft = cpu::BasicRealFft<float>;
+  static constexpr int kLanes = RealFft::kLanes, kLeastLanes = 3;
 
   struct Tables {
-    cpu::RealFft fft;
-    std::vector<double> hann;
+    RealFft fft;
+    std::vector<float> hann;
   };
   std::shared_ptr<const Tables> TablesFor(int64_t length) {
     MutexLock lock(mu_);
     if (tables_ != nullptr) return tables_;
-    std::vector<double> hann(static_cast<size_t>(window_));
+    std::vector<float> hann(static_cast<size_t>(window_));
     for (size_t i = 0; i < hann.size(); ++i) {
       const double angle = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(window_);
-      hann[i] = 0.5 - 0.5 * std::cos(angle);
+      hann[i] = static_cast<float>(0.5 - 0.5 * std::cos(angle));
     }
-    return tables_ = std::shared_ptr<const Tables>(new Tables{cpu::RealFft(length), std::move(hann)});
+    return tables_ = std::shared_ptr<const Tables>(new Tables{RealFft(length), std::move(hann)});
   }
 
   // The parts of all channels that are transformed, by number.
@@ -92,28 +96,59 @@ class SpectrogramKernel final : public OpKernel {
 
     // `lines` of them from the first on, side by side in places for kLines.
     template <int kLines>
-    void Run(const Tables& tables, int64_t first, int64_t lines, double* x, double* scratch,
+    void Run(const Tables& tables, int64_t first, int64_t lines, float* x, float* scratch,
              float* powers) const {
-      std::fill_n(x, tables.fft.line_size(kLines), 0.0);
-      for (int64_t l = 0; l < lines; ++l) {
-        const float* const from = Start(first + l);
-        for (int64_t j = 0; j < window; ++j)  // pairs of samples: a real and an imaginary part
-          x[kLines * j + l] = static_cast<double>(from[j * channels]) * tables.hann[static_cast<size_t>(j)];
+      // Pairs of samples: a real and an imaginary part.
+      if (lines < kLines || window % 2 != 0 || 2 * tables.fft.half() != window)
+        std::fill_n(x, tables.fft.line_size(kLines), 0.0f);
+      if (kLines > 1 && channels == 1) {
+        cpu::TransposePlane(Start(first), stride, x, kLines, lines, window, sizeof(float));
+      } else {
+        for (int64_t l = 0; l < lines; ++l) {
+          const float* const from = Start(first + l);
+          for (int64_t j = 0; j < window; ++j) x[kLines * j + l] = from[j * channels];
+        }
       }
+      const float unit = Shape<kLines>(tables.hann.data(), x);
       tables.fft.Forward<kLines>(x, scratch);
       RunLoop([=, bins = bins, squared = squared]() MR_INLINE_LAMBDA {
         for (int64_t k = 0; k < bins; ++k) {
-          const double *const re = x + 2 * kLines * k, *const im = re + kLines;
+          const float *const re = x + 2 * kLines * k, *const im = re + kLines;
+          float* const to = powers + k * kLines;
           ForLanes<kLines>([&](int l) MR_INLINE_LAMBDA {
-            const auto power = static_cast<float>(re[l] * re[l] + im[l] * im[l]);
-            powers[k * kLines + l] = squared ? power : std::sqrt(power);
+            const float power = (re[l] * re[l] + im[l] * im[l]) * unit * unit;
+            to[l] = squared ? power : std::sqrt(power);
           });
         }
       });
-      for (int64_t l = 0; l < lines; ++l) {
-        float* const to = out + (first + l) * bins;
-        for (int64_t k = 0; k < bins; ++k) to[k] = powers[k * kLines + l];
+      if constexpr (kLines > 1) {
+        cpu::TransposePlane(powers, kLines, out + first * bins, bins, bins, lines, sizeof(float));
+      } else {
+        std::copy_n(powers, bins, out + first * bins);
       }
+    }
+
+    // Multiplies by the window. Returns the unit of what x holds then: sums of huge samples would overflow,
+    // though their powers do so anyway.
+    template <int kLines>
+    float Shape(const float* hann, float* x) const {
+      constexpr float kHuge = 1e30f, kUnit = 0x1p64f;
+      bool huge = false;
+      RunLoop([=, &huge, window = window]() MR_INLINE_LAMBDA {
+        float most[kLines] = {};
+        for (int64_t j = 0; j < window; ++j) {
+          const float factor = hann[j];
+          float* const at = x + kLines * j;
+          ForLanes<kLines>([&](int l) MR_INLINE_LAMBDA {
+            at[l] *= factor;
+            const float size = at[l] < 0 ? -at[l] : at[l];
+            most[l] = most[l] < size ? size : most[l];
+          });
+        }
+        for (const float size : most) huge |= size > kHuge;
+        for (int64_t i = 0; huge && i < kLines * window; ++i) x[i] *= 1 / kUnit;
+      });
+      return huge ? kUnit : 1.0f;
     }
   };
 
@@ -130,7 +165,7 @@ double Mel(double hertz) { return 1127.0 * std::log1p(hertz / 700.0); }
 struct MelBank {
   int64_t first = 0, end = 0;    // bins that count
   std::vector<int64_t> falling;  // for each of them: the channel whose right side it is on, or -1
-  std::vector<double> weights;   // and its weight there; what is left goes to the next channel
+  std::vector<float> weights;    // and its weight there; what is left goes to the next channel
   bool valid = false;            // false: not to be had with these parameters
 
   // Nothing counts where the spectrum is not needed.
@@ -153,28 +188,28 @@ struct MelBank {
       while (channel < channels && center(channel) < mel) ++channel;
       falling.push_back(channel - 1);
       const double from = channel == 0 ? low : center(channel - 1), to = center(channel);
-      weights.push_back((to - mel) / (to - from));
+      weights.push_back(static_cast<float>((to - mel) / (to - from)));
     }
   }
 
-  // Adds up the magnitudes of kLines spectra of `bins` powers by channel: [channels, kLines].
+  // Adds up the magnitudes of kLines spectra by channel: [channels, kLines], of powers side by side from the
+  // first bin that counts on.
   template <int kLines>
-  MR_INLINE_LAMBDA void Apply(const float* spectra, int64_t bins, int64_t channels, double* energies) const {
+  MR_INLINE_LAMBDA void Apply(const float* powers, int64_t channels, float* energies) const {
     for (int64_t i = 0; i < channels * kLines; ++i) energies[i] = 0;
-    for (int64_t i = first; i < end; ++i) {
-      const auto at = static_cast<size_t>(i - first);
-      const double weight = weights[at];
+    for (int64_t i = 0; i < end - first; ++i) {
+      const auto at = static_cast<size_t>(i);
+      const float weight = weights[at];
       const int64_t channel = falling[at];
-      double values[kLines], weighted[kLines];
-      ForLanes<kLines>(
-          [&](int l) MR_INLINE_LAMBDA { values[l] = std::sqrt(static_cast<double>(spectra[l * bins + i])); });
+      float values[kLines], weighted[kLines];
+      ForLanes<kLines>([&](int l) MR_INLINE_LAMBDA { values[l] = std::sqrt(powers[kLines * i + l]); });
       ForLanes<kLines>([&](int l) MR_INLINE_LAMBDA { weighted[l] = values[l] * weight; });
       if (channel >= 0) {
-        double* const own = energies + channel * kLines;
+        float* const own = energies + channel * kLines;
         ForLanes<kLines>([&](int l) MR_INLINE_LAMBDA { own[l] += weighted[l]; });
       }
       if (channel + 1 < channels) {
-        double* const next = energies + (channel + 1) * kLines;
+        float* const next = energies + (channel + 1) * kLines;
         ForLanes<kLines>([&](int l) MR_INLINE_LAMBDA { next[l] += values[l] - weighted[l]; });
       }
     }
@@ -198,8 +233,8 @@ class MfccKernel final : public OpKernel {
     cosines_.resize(static_cast<size_t>(channels_ * coefficients_));
     for (int64_t i = 0; i < coefficients_; ++i) {
       for (int64_t j = 0; j < channels_; ++j) {
-        cosines_[static_cast<size_t>(i * channels_ + j)] =
-            scale * std::cos(static_cast<double>(i) * arc * (static_cast<double>(j) + 0.5));
+        cosines_[static_cast<size_t>(i * channels_ + j)] = static_cast<float>(
+            scale * std::cos(static_cast<double>(i) * arc * (static_cast<double>(j) + 0.5)));
       }
     }
   }
@@ -229,15 +264,16 @@ class MfccKernel final : public OpKernel {
     }
     const int64_t cost = (channels_ * coefficients_ + 10 * bins) / 4;
     context.ParallelFor(in.dim(0) * in.dim(1), cost, [&](int64_t begin, int64_t end) {
-      std::vector<double> energies(static_cast<size_t>(channels_ * kLines));
+      std::vector<float> energies(static_cast<size_t>(channels_ * kLines));
+      std::vector<float> powers(static_cast<size_t>((bank.end - bank.first) * kLines));
       while (begin < end) {
         const float* const from = in.data<float>() + begin * bins;
         float* const to = out->data<float>() + begin * coefficients_;
         if (end - begin >= kLines) {
-          Run<kLines>(bank, from, bins, energies.data(), to);
+          Run<kLines>(bank, from, bins, powers.data(), energies.data(), to);
           begin += kLines;
         } else {
-          Run<1>(bank, from, bins, energies.data(), to);
+          Run<1>(bank, from, bins, powers.data(), energies.data(), to);
           ++begin;
         }
       }
@@ -246,10 +282,10 @@ class MfccKernel final : public OpKernel {
   }
 
  private:
-  static constexpr double kFloor = 1e-12;  // of the energies, whose logarithms are taken
+  static constexpr float kFloor = 1e-12f;  // of the energies, whose logarithms are taken
   static constexpr int64_t kMostCosines = int64_t{1} << 20;
 
-  static constexpr int kLines = 8;  // side by side
+  static constexpr int kLines = 16;  // side by side
 
   std::shared_ptr<const MelBank> BankFor(int64_t bins, int64_t rate, bool is_needed) {
     MutexLock lock(mu_);
@@ -265,38 +301,43 @@ class MfccKernel final : public OpKernel {
 
   // Cosine sums of the logarithms of the energies of kCount spectra.
   template <int kCount>
-  void Run(const MelBank& bank, const float* spectra, int64_t bins, double* energies, float* to) const {
-    RunLoop([=, &bank, channels = channels_, coefficients = coefficients_, cosines = cosines_.data()]()
-                MR_INLINE_LAMBDA {
-                  bank.Apply<kCount>(spectra, bins, channels, energies);
-                  for (int64_t i = 0; i < channels * kCount; ++i)
-                    energies[i] = LoopLog(energies[i] < kFloor ? kFloor : energies[i]);
-                  const auto sum = [&](auto rows, int64_t i) MR_INLINE_LAMBDA {
-                    double sums[rows()][kCount];
-                    for (int r = 0; r < rows(); ++r)
-                      ForLanes<kCount>([&](int l) MR_INLINE_LAMBDA { sums[r][l] = 0; });
-                    for (int64_t j = 0; j < channels; ++j) {
-                      for (int r = 0; r < rows(); ++r) {
-                        const double cosine = cosines[(i + r) * channels + j];
-                        ForLanes<kCount>(
-                            [&](int l) MR_INLINE_LAMBDA { sums[r][l] += cosine * energies[j * kCount + l]; });
-                      }
-                    }
-                    for (int r = 0; r < rows(); ++r) {
-                      for (int l = 0; l < kCount; ++l)
-                        to[l * coefficients + i + r] = static_cast<float>(sums[r][l]);
-                    }
-                  };
-                  int64_t i = 0;
-                  for (; i + 4 <= coefficients; i += 4) sum(std::integral_constant<int, 4>(), i);
-                  for (; i < coefficients; ++i) sum(std::integral_constant<int, 1>(), i);
-                });
+  void Run(const MelBank& bank, const float* spectra, int64_t bins, float* powers, float* energies,
+           float* to) const {
+    cpu::TransposePlane(spectra + bank.first, bins, powers, kCount, kCount, bank.end - bank.first,
+                        sizeof(float));
+    RunLoop([=, &bank, channels = channels_, coefficients = coefficients_,
+             cosines = cosines_.data()]() MR_INLINE_LAMBDA {
+      bank.Apply<kCount>(powers, channels, energies);
+      for (int64_t i = 0; i < channels * kCount; ++i) {
+        const float energy = LoopSelect(energies[i] < kFloor, kFloor, energies[i]);
+        // Infinity and NaN stay.
+        energies[i] =
+            LoopSelect(energy <= std::numeric_limits<float>::max(), LoopLogOfNormal(energy), energy);
+      }
+      const auto sum = [&](auto rows, int64_t i) MR_INLINE_LAMBDA {
+        float sums[rows()][kCount];
+        for (int r = 0; r < rows(); ++r) ForLanes<kCount>([&](int l) MR_INLINE_LAMBDA { sums[r][l] = 0; });
+        for (int64_t j = 0; j < channels; ++j) {
+          for (int r = 0; r < rows(); ++r) {
+            const float cosine = cosines[(i + r) * channels + j];
+            ForLanes<kCount>([&](int l)
+                                 MR_INLINE_LAMBDA { sums[r][l] += cosine * energies[j * kCount + l]; });
+          }
+        }
+        for (int r = 0; r < rows(); ++r) {
+          for (int l = 0; l < kCount; ++l) to[l * coefficients + i + r] = sums[r][l];
+        }
+      };
+      int64_t i = 0;
+      for (; i + 4 <= coefficients; i += 4) sum(std::integral_constant<int, 4>(), i);
+      for (; i < coefficients; ++i) sum(std::integral_constant<int, 1>(), i);
+    });
   }
 
   const float upper_, lower_;
   const int64_t channels_, coefficients_;
   bool possible_ = false;
-  std::vector<double> cosines_;  // [coefficients, channels]
+  std::vector<float> cosines_;  // [coefficients, channels]
   Mutex mu_;
   std::shared_ptr<const MelBank> bank_ MR_GUARDED_BY(mu_);  // the one that was needed last
   int64_t bank_bins_ MR_GUARDED_BY(mu_) = 0;

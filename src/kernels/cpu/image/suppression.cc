@@ -3,6 +3,7 @@
 // NonMaxSuppression in all its versions, and CombinedNonMaxSuppression.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <queue>
 #include <vector>
@@ -38,10 +39,13 @@ struct Candidate {
 // threshold, NaN among them, do not take part.
 template <typename Overlap>
 Selection Select(std::span<const float> scores, const Limits& limits, Overlap overlap) {
-  std::priority_queue<Candidate> queue;
+  std::vector<Candidate> candidates;
+  candidates.reserve(scores.size());
   for (size_t i = 0; i < scores.size(); ++i) {
-    if (scores[i] > limits.score) queue.push({static_cast<int32_t>(i), scores[i], 0});
+    if (scores[i] > limits.score) candidates.push_back({static_cast<int32_t>(i), scores[i], 0});
   }
+  // Made of all at once, which takes as many steps as there are boxes.
+  std::priority_queue queue(std::less<Candidate>(), std::move(candidates));
   const bool soft = limits.sigma > 0;
   const float scale = soft ? -0.5f / limits.sigma : 0;
   Selection out;

@@ -14,16 +14,7 @@
 namespace millrace {
 namespace {
 
-inline MR_INLINE_LAMBDA double LogAddExp(double a, double b) {
-  const double high = LoopSelect(a < b, b, a), low = LoopSelect(a < b, a, b);
-  const double sum = high + LoopLog1p(LoopExp(low - high));
-  // Of equal infinities, too; NaN comes from either.
-  const double infinity = std::numeric_limits<double>::infinity();
-  const double result = LoopSelect((high == infinity) | (high == -infinity), high, sum);
-  return LoopSelect((a != a) | (b != b), a + b, result);
-}
-
-// The same of one number, which is faster alone.
+// log(e^a + e^b)
 template <typename C>
 C AddOne(C a, C b) {
   if (std::isnan(a) || std::isnan(b)) return a + b;
@@ -91,27 +82,66 @@ class CumulativeLogsumexpKernel final : public OpKernel {
     }
   }
 
+  // A sum is e^high (1 + rest): what is added costs an exponential, and the logarithm is waited for by
+  // nothing. Of single precision, or half, functions are computed in it; the rest is not.
   template <typename T>
   void Scan(const T* from, T* to, const int64_t* first, int64_t length, int64_t step) const {
     using C = ComputeType<T>;
     RunLoop([=, this]() MR_INLINE_LAMBDA {
-      double sums[kLanes], values[kLanes];
-      for (double& sum : sums) sum = -std::numeric_limits<double>::infinity();
+      constexpr C kInf = std::numeric_limits<C>::infinity();
+      C highs[kLanes], values[kLanes], sums[kLanes], powers[kLanes];
+      double rests[kLanes];
+      for (int l = 0; l < kLanes; ++l) {
+        highs[l] = sums[l] = -kInf;
+        rests[l] = 0;
+      }
       for (int64_t k = 0; k < length; ++k) {
         const int64_t at = (reverse_ ? length - 1 - k : k) * step;
-        for (int l = 0; l < kLanes; ++l) values[l] = static_cast<double>(static_cast<C>(from[first[l] + at]));
+        for (int l = 0; l < kLanes; ++l) values[l] = static_cast<C>(from[first[l] + at]);
         if (exclusive_) {
           for (int l = 0; l < kLanes; ++l)
-            to[first[l] + at] =
-                k == 0 ? static_cast<T>(Lowest<T>()) : static_cast<T>(static_cast<C>(sums[l]));
+            to[first[l] + at] = static_cast<T>(k == 0 ? static_cast<C>(Lowest<T>()) : sums[l]);
         }
         MR_LANES
-        for (int l = 0; l < kLanes; ++l) sums[l] = LogAddExp(sums[l], values[l]);
+        for (int l = 0; l < kLanes; ++l) {
+          const C difference = values[l] - highs[l];
+          // Of equal infinities, too.
+          const C same = LoopSelect(values[l] == -kInf, C(0), C(1));
+          powers[l] = LoopSelect(values[l] == highs[l], same,
+                                 LoopExp(LoopSelect(difference > 0, -difference, difference)));
+        }
+        MR_LANES
+        for (int l = 0; l < kLanes; ++l) {
+          const auto power = static_cast<double>(powers[l]);
+          const double scaled = (1 + rests[l]) * power, added = rests[l] + power;
+          rests[l] =
+              LoopSelect(static_cast<double>(highs[l]) < static_cast<double>(values[l]), scaled, added);
+        }
+        MR_LANES
+        for (int l = 0; l < kLanes; ++l) highs[l] = LoopSelect(highs[l] < values[l], values[l], highs[l]);
+        LogsOfSums(highs, rests, sums);
         if (!exclusive_) {
-          for (int l = 0; l < kLanes; ++l) to[first[l] + at] = static_cast<T>(static_cast<C>(sums[l]));
+          for (int l = 0; l < kLanes; ++l) to[first[l] + at] = static_cast<T>(sums[l]);
         }
       }
     });
+  }
+  static MR_INLINE_LAMBDA void LogsOfSums(const double* highs, const double* rests, double* sums) {
+    MR_LANES
+    for (int l = 0; l < kLanes; ++l) sums[l] = highs[l] + LoopLog1p(rests[l]);
+  }
+  static MR_INLINE_LAMBDA void LogsOfSums(const float* highs, const double* rests, float* sums) {
+    float totals[kLanes], lost[kLanes];  // what rounding a total to single precision lost
+    MR_LANES
+    for (int l = 0; l < kLanes; ++l) totals[l] = static_cast<float>(1 + rests[l]);
+    MR_LANES
+    for (int l = 0; l < kLanes; ++l)
+      lost[l] = static_cast<float>(rests[l] - (static_cast<double>(totals[l]) - 1));
+    MR_LANES
+    for (int l = 0; l < kLanes; ++l) {
+      const float sum = highs[l] + (LoopLogOfNormal(totals[l]) + lost[l] / totals[l]);
+      sums[l] = LoopSelect(totals[l] == totals[l], sum, totals[l]);  // NaN stays
+    }
   }
   template <typename T>
   static ComputeType<T> Lowest() {

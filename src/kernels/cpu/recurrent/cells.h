@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "kernels/cpu/contract/gemm.h"
@@ -12,8 +11,6 @@
 #include "kernels/cpu/nn/util.h"
 
 namespace millrace {
-
-inline float Logistic(float x) { return 1.0f / (1.0f + std::exp(-x)); }
 
 inline Status RequireShape(const Tensor& t, const TensorShape& shape, const char* name) {
   if (t.shape() == shape) return Status();
@@ -46,15 +43,14 @@ inline void JoinRows(int64_t rows, const float* a, int64_t a_size, const float* 
 class FloatOutputs {
  public:
   explicit FloatOutputs(KernelContext& context) : context_(context) {}
-  // Of zeros.
-  StatusOr<float*> Allocate(int i, const TensorShape& shape) {
+  StatusOr<float*> Allocate(int i, const TensorShape& shape, bool zeros = true) {
     MR_ASSIGN_OR_RETURN(Tensor * out, context_.AllocateOutput(i, shape));
     Tensor work = *out;
     if (out->dtype() != DataType::kFloat) {
       MR_ASSIGN_OR_RETURN(work, context_.AllocateTemp(DataType::kFloat, shape));
     }
     float* data = work.data<float>();
-    std::fill_n(data, shape.num_elements(), 0.0f);
+    if (zeros) std::fill_n(data, shape.num_elements(), 0.0f);
     outputs_.push_back({out, std::move(work)});
     return data;
   }

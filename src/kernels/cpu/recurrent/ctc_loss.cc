@@ -3,6 +3,9 @@
 // CTCLoss, CTCLossV2 and their gradients, by the forward and backward variables of the paper, in double
 // precision.
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numbers>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,8 +55,9 @@ class CtcLossKernel final : public OpKernel {
     const auto run = [&]<typename T>() {
       std::fill_n(gradient->data<T>(), gradient->num_elements(), T(0));
       context.ParallelFor(s.batch, s.Cost(50), [&](int64_t begin, int64_t end) {
+        Room room;
         for (int64_t b = begin; b < end; ++b) {
-          const auto found = One(context, s, b, labels[static_cast<size_t>(b)], gradient->data<T>());
+          const auto found = One(context, s, b, labels[static_cast<size_t>(b)], gradient->data<T>(), &room);
           if (found.ok()) {
             loss->data<T>()[b] = static_cast<T>(*found);
             continue;
@@ -143,161 +147,259 @@ class CtcLossKernel final : public OpKernel {
     return labels;
   }
 
+  // Probabilities of paths do not fit into doubles, and sums of their logarithms take three exponentials and
+  // a logarithm each. So they are m 2^e, where e is a double, too. Below kZero there is no path.
+  struct Wide {
+    double *m, *e;
+  };
+  static constexpr double kNothing = -1e300, kZero = -1e290;
+
   // The states of a sequence: a blank around each label.
   struct States {
     std::vector<int64_t> path;  // their classes
-    // 0 where a path may stay at a state or come to it from the one before the last, otherwise -infinity.
+    // 0 where a path may stay at a state or come to it from the one before the last, otherwise kNothing.
     // Behind the states are two to which none comes.
     Row stays, jumps;
     int64_t size() const { return static_cast<int64_t>(path.size()); }
   };
-  States StatesOf(const Scores& s, const std::vector<int64_t>& labels) const {
-    States states;
-    auto& path = states.path;
+  void SetStates(const Scores& s, const std::vector<int64_t>& labels, States* states) const {
+    auto& path = states->path;
     path = {Blank(s)};
     for (const int64_t label : labels) path.insert(path.end(), {label, Blank(s)});
+    states->stays.clear();
+    states->jumps.clear();
     for (size_t u = 0; u < path.size(); ++u) {
       const bool blank = path[u] == Blank(s);
-      states.stays.push_back(merge_ || blank ? 0 : kLogZero);
-      states.jumps.push_back(u > 1 && !blank && !(merge_ && path[u] == path[u - 2]) ? 0 : kLogZero);
+      states->stays.push_back(merge_ || blank ? 0 : kNothing);
+      states->jumps.push_back(u > 1 && !blank && !(merge_ && path[u] == path[u - 2]) ? 0 : kNothing);
     }
-    states.jumps.insert(states.jumps.end(), 2, kLogZero);
-    return states;
+    states->jumps.insert(states->jumps.end(), 2, kNothing);
   }
+
+  // The memory for one sequence after the other.
+  struct Room {
+    States states;
+    Row weights, sums, frame;
+  };
 
   // The loss of sequence b; its gradient goes to its rows of [time, batch, classes].
   template <typename T>
   StatusOr<double> One(const KernelContext& context, const Scores& s, int64_t b,
-                       const std::vector<int64_t>& labels, T* gradient) const {
+                       const std::vector<int64_t>& labels, T* gradient, Room* room) const {
     const int64_t steps = s.steps[static_cast<size_t>(b)];
     if (steps == 0 || static_cast<int64_t>(labels.size()) > steps) return 0.0;
-    const States states = StatesOf(s, labels);
-    Row log_y(static_cast<size_t>(steps * s.classes));
-    for (int64_t t = 0; t < steps; ++t) LogProbabilities(s, t, b, log_y.data() + t * s.classes);
+    SetStates(s, labels, &room->states);
+    const int64_t width = room->states.size(), all = steps * s.classes;
     // The forward variables of all steps are kept, the backward ones of one. Room for the former grows with
     // the product of the lengths.
-    const int64_t width = states.size();
     if (steps > kMostVariables / (width + 2)) {
       return errors::ResourceExhausted("The loss of ", labels.size(), " labels in ", steps,
                                        " steps would take too much memory");
     }
-    MR_ASSIGN_OR_RETURN(Tensor room, Tensor::Allocate(DataType::kDouble, {steps, width + 2}));
-    double* const alpha = room.data<double>();
-    MR_RETURN_IF_ERROR(Forward(context, s, states, steps, log_y.data(), alpha));
-    const double* const ends = alpha + (steps - 1) * (width + 2) + 2;
-    double log_p = kLogZero;
-    for (int64_t u = width - std::min<int64_t>(width, 2); u < width; ++u) log_p = LogSum(log_p, ends[u]);
-    // At u: the probabilities of path suffixes from u on, without y(t); two that are zero follow.
-    Row beta(static_cast<size_t>(width + 2), kLogZero), next = beta;
-    Row shares(static_cast<size_t>(width)), sums(static_cast<size_t>(s.classes));
-    for (int64_t t = steps; t-- > 0;) {
-      MR_RETURN_IF_ERROR(CheckCancelled(context));
-      if (t + 1 == steps) {
-        for (int64_t u = width - std::min<int64_t>(width, 2); u < width; ++u)
-          beta[static_cast<size_t>(u)] = 0;
-      } else {
-        Before(states, log_y.data() + (t + 1) * s.classes, next.data(), beta.data());
-      }
-      Share(alpha + t * (width + 2) + 2, beta.data(), log_p, width, shares.data());
-      std::ranges::fill(sums, 0.0);
-      for (int64_t u = 0; u < width; ++u)
-        sums[static_cast<size_t>(states.path[static_cast<size_t>(u)])] += shares[static_cast<size_t>(u)];
-      T* const to = gradient + (t * s.batch + b) * s.classes;
-      RunLoop([=, from = log_y.data() + t * s.classes, sums = sums.data(), n = s.classes]() MR_INLINE_LAMBDA {
-        for (int64_t c = 0; c < n; ++c) to[c] = static_cast<T>(LoopExp(from[c]) - sums[c]);
-      });
+    MR_ASSIGN_OR_RETURN(Tensor forward, Tensor::Allocate(DataType::kDouble, {2, steps, width + 2}));
+    room->weights.resize(static_cast<size_t>(2 * all));
+    room->sums.resize(static_cast<size_t>(steps));
+    room->frame.resize(static_cast<size_t>(7 * (width + 2) + s.classes));
+    const Wide y{room->weights.data(), room->weights.data() + all};
+    const Wide alpha{forward.data<double>(), forward.data<double>() + steps * (width + 2)};
+    const Lattice lattice{.states = width,
+                          .classes = s.classes,
+                          .path = room->states.path.data(),
+                          .stays = room->states.stays.data(),
+                          .jumps = room->states.jumps.data(),
+                          .y = y,
+                          .sums = room->sums.data(),
+                          .alpha = alpha,
+                          .frame = room->frame.data()};
+    if (s.tensor->dtype() == DataType::kDouble) {
+      Weigh(s.tensor->data<double>() + b * s.classes, s.batch * s.classes, steps, lattice);
+    } else {
+      Weigh(s.tensor->data<float>() + b * s.classes, s.batch * s.classes, steps, lattice);
     }
-    return -log_p;
+    for (int64_t t = 0; t < steps; t += kFrames) {
+      MR_RETURN_IF_ERROR(CheckCancelled(context));
+      lattice.Forward(t, std::min(t + kFrames, steps));
+    }
+    // All paths: those that end at the last two states.
+    double m = 0, e = kNothing;
+    for (int64_t u = std::max<int64_t>(width - 2, 0); u < width; ++u) {
+      const int64_t at = (steps - 1) * (width + 2) + 2 + u;
+      const double top = std::max(e, alpha.e[at]);
+      m = m * Power(e - top) + alpha.m[at] * Power(alpha.e[at] - top);
+      e = top;
+    }
+    const bool none = m == 0 || e < kZero;
+    for (int64_t t = steps; t > 0;) {
+      MR_RETURN_IF_ERROR(CheckCancelled(context));
+      const int64_t first = std::max<int64_t>(t - kFrames, 0);
+      lattice.Backward(first, t, steps, m, e, none, gradient + b * s.classes, s.batch * s.classes);
+      t = first;
+    }
+    if (none) return -kLogZero;
+    double loss = -std::log(m) - e * std::numbers::ln2;
+    for (int64_t t = 0; t < steps; ++t) loss += std::log(lattice.sums[t]);
+    return loss;
   }
 
-  // Logarithms of the softmax of a step.
-  static void LogProbabilities(const Scores& s, int64_t t, int64_t b, double* row) {
-    const auto run = [&]<typename T>(const T* from) {
-      RunLoop([=, n = s.classes]() MR_INLINE_LAMBDA {
-        double largest = static_cast<double>(from[0]), sum = 0;
-        for (int64_t c = 0; c < n; ++c) {
-          const auto x = static_cast<double>(from[c]);
-          row[c] = x;
-          largest = largest < x ? x : largest;
+  // 2^e; 0 where it is small.
+  static MR_INLINE_LAMBDA double Power(double e) {
+    const double least = LoopSelect(e < -1023, -1023.0, e);
+    return std::bit_cast<double>(std::bit_cast<uint64_t>(least + (0x1p52 + 1023)) << 52);
+  }
+
+  static constexpr int64_t kFrames = 32;  // between two looks at whether the step was cancelled
+
+  // The states of a sequence at all steps: the tables of the kernel's loops.
+  struct Lattice {
+    int64_t states, classes;
+    const int64_t* path;
+    const double *stays, *jumps;
+    Wide y;        // [steps, classes]: of the classes, beside the likeliest
+    double* sums;  // [steps]: of those
+    Wide alpha;    // [steps, 2 + states]: of the beginnings of paths; two to which none comes are first
+    double* frame;
+
+    // alpha at steps [begin, end).
+    void Forward(int64_t begin, int64_t end) const {
+      RunLoop([=, l = *this]() MR_INLINE_LAMBDA {
+        const int64_t stride = l.states + 2;
+        double *const ym = l.frame, *const ye = ym + l.states;
+        for (int64_t t = begin; t < end; ++t) {
+          double *const m = l.alpha.m + t * stride + 2, *const e = l.alpha.e + t * stride + 2;
+          l.Gather(t, ym, ye);
+          m[-2] = m[-1] = 0;
+          e[-2] = e[-1] = kNothing;
+          if (t == 0) {
+            for (int64_t u = 0; u < l.states; ++u) {
+              m[u] = u < 2 ? ym[u] : 0;
+              e[u] = u < 2 ? ye[u] : kNothing;
+            }
+            continue;
+          }
+          const double *const pm = m - stride, *const pe = e - stride;
+#pragma GCC ivdep
+          for (int64_t u = 0; u < l.states; ++u) {
+            const double a = pe[u] + l.stays[u], b = pe[u - 1], c = pe[u - 2] + l.jumps[u];
+            const double ab = a < b ? b : a, abc = ab < c ? c : ab,
+                         top = LoopSelect(abc < kNothing, kNothing, abc);
+            m[u] = (pm[u] * Power(a - top) + pm[u - 1] * Power(b - top) + pm[u - 2] * Power(c - top)) * ym[u];
+            e[u] = top + ye[u];
+          }
+          if (t % kNormal == 0) Normalise(l.states, m, e);
         }
-        double parts[8] = {};
+      });
+    }
+
+    // The gradient at steps [begin, end), from what the step behind left in `frame`: the probabilities of the
+    // ends of paths, without the class of the step itself. m and e are those of all paths.
+    template <typename T>
+    void Backward(int64_t begin, int64_t end, int64_t steps, double m, double e, bool none, T* gradient,
+                  int64_t row) const {
+      RunLoop([=, l = *this]() MR_INLINE_LAMBDA {
+        const int64_t n = l.states, stride = n + 2;
+        double *const ym = l.frame, *const ye = ym + n, *const bm = ye + n, *const be = bm + n;
+        // Two to which none comes follow.
+        double *const nm = be + n, *const ne = nm + stride, *const shares = ne + stride,
+                      *const of_class = shares + n;
+        const double factor = 1 / m;
+        for (int64_t t = end; t-- > begin;) {
+          if (t + 1 == steps) {
+            for (int64_t u = 0; u < n; ++u) {
+              bm[u] = u + 2 < n ? 0 : 1;
+              be[u] = u + 2 < n ? kNothing : 0;
+            }
+          } else {
+            l.Gather(t + 1, ym, ye);
+            for (int64_t u = 0; u < n; ++u) {
+              nm[u] = bm[u] * ym[u];
+              ne[u] = be[u] + ye[u];
+            }
+            nm[n] = nm[n + 1] = 0;
+            ne[n] = ne[n + 1] = kNothing;
+#pragma GCC ivdep
+            for (int64_t u = 0; u < n; ++u) {
+              const double a = ne[u] + l.stays[u], b = ne[u + 1], c = ne[u + 2] + l.jumps[u + 2];
+              const double ab = a < b ? b : a, abc = ab < c ? c : ab,
+                           top = LoopSelect(abc < kNothing, kNothing, abc);
+              bm[u] = nm[u] * Power(a - top) + nm[u + 1] * Power(b - top) + nm[u + 2] * Power(c - top);
+              be[u] = top;
+            }
+            if (t % kNormal == 0) Normalise(n, bm, be);
+          }
+          for (int64_t c = 0; c < l.classes; ++c) of_class[c] = 0;
+          if (!none) {
+            const double *const am = l.alpha.m + t * stride + 2, *const ae = l.alpha.e + t * stride + 2;
+            for (int64_t u = 0; u < n; ++u) shares[u] = am[u] * bm[u] * factor * Power(ae[u] + be[u] - e);
+            double blanks = 0;
+            for (int64_t u = 0; u < n; u += 2) blanks += shares[u];
+            for (int64_t u = 1; u < n; u += 2) of_class[l.path[u]] += shares[u];
+            of_class[l.path[0]] += blanks;
+          }
+          const double *const wm = l.y.m + t * l.classes, *const we = l.y.e + t * l.classes;
+          const double part = 1 / l.sums[t];
+          T* const to = gradient + t * row;
+          for (int64_t c = 0; c < l.classes; ++c)
+            to[c] = static_cast<T>(wm[c] * Power(we[c]) * part - of_class[c]);
+        }
+      });
+    }
+
+    // Mantissas grow or shrink by a small factor at a step, so they need no care for some time.
+    static constexpr int64_t kNormal = 64;
+    static MR_INLINE_LAMBDA void Normalise(int64_t n, double* m, double* e) {
+      for (int64_t u = 0; u < n; ++u) {
+        const auto bits = std::bit_cast<uint64_t>(m[u]);
+        const double exponent = std::bit_cast<double>((bits >> 52) | 0x4330000000000000) - (0x1p52 + 1023);
+        const double mantissa = std::bit_cast<double>((bits & 0xfffffffffffff) | 0x3ff0000000000000);
+        const bool number = m[u] == m[u];
+        e[u] = LoopSelect(number, e[u] + exponent, e[u]);
+        m[u] = LoopSelect(number, mantissa, m[u]);
+      }
+    }
+
+    // The weights of the classes of all states.
+    MR_INLINE_LAMBDA void Gather(int64_t t, double* ym, double* ye) const {
+      const double *const m = y.m + t * classes, *const e = y.e + t * classes;
+      for (int64_t u = 0; u < states; ++u) ym[u] = m[path[u]];
+      for (int64_t u = 0; u < states; ++u) ye[u] = e[path[u]];
+    }
+  };
+
+  // e^(x - the largest) of all classes at all steps, and their sums. Rows of scores lie `row` apart.
+  template <typename T>
+  static void Weigh(const T* scores, int64_t row, int64_t steps, const Lattice& lattice) {
+    RunLoop([=, n = lattice.classes, y = lattice.y, sums = lattice.sums]() MR_INLINE_LAMBDA {
+      for (int64_t t = 0; t < steps; ++t) {
+        const T* const from = scores + t * row;
+        double *const m = y.m + t * n, *const e = y.e + t * n;
+        T largest = from[0];
+        for (int64_t c = 0; c < n; ++c) largest = largest < from[c] ? from[c] : largest;
+        for (int64_t c = 0; c < n; ++c) {
+          const double x = static_cast<double>(from[c]) - static_cast<double>(largest);
+          // x = exponent log(2) + rest. Far below, the exponent is all there is.
+          const bool far = x < -0x1p50;
+          const double near = LoopSelect(far, 0.0, x), shifted = near * 1.4426950408889634 + 0x1.8p52;
+          const double exponent = shifted - 0x1.8p52;
+          const double below = x * 1.4426950408889634, least = LoopSelect(below < kNothing, kNothing, below);
+          m[c] = LoopExpOfRest(near, exponent);
+          e[c] = LoopSelect(far, least, exponent);
+        }
+        double parts[8] = {}, sum = 0;
         int64_t c = 0;
         for (; c + 8 <= n; c += 8) {
           MR_LANES
-          for (int l = 0; l < 8; ++l) parts[l] += LoopExp(row[c + l] - largest);
+          for (int l = 0; l < 8; ++l) parts[l] += m[c + l] * Power(e[c + l]);
         }
-        for (; c < n; ++c) sum += LoopExp(row[c] - largest);
+        for (; c < n; ++c) sum += m[c] * Power(e[c]);
         for (const double part : parts) sum += part;
-        const double offset = largest + LoopLog(sum);
-        for (c = 0; c < n; ++c) row[c] -= offset;
-      });
-    };
-    const int64_t at = (t * s.batch + b) * s.classes;
-    if (s.tensor->dtype() == DataType::kDouble) {
-      run(s.tensor->data<double>() + at);
-    } else {
-      run(s.tensor->data<float>() + at);
-    }
-  }
-
-  // shares[u]: the part of all paths that are at u, of which log_p is the logarithm; zeros where there are
-  // none.
-  static void Share(const double* alpha, const double* beta, double log_p, int64_t width, double* shares) {
-    if (log_p == kLogZero) {
-      std::fill_n(shares, width, 0.0);
-      return;
-    }
-    RunLoop([=]() MR_INLINE_LAMBDA {
-      for (int64_t u = 0; u < width; ++u) shares[u] = LoopExp(alpha[u] + beta[u] - log_p);
+        sums[t] = sum;
+      }
     });
-  }
-
-  // The logarithm of e^a + e^b + e^c.
-  static MR_INLINE_LAMBDA double LogSumOfThree(double a, double b, double c) {
-    const double ab = LoopSelect(a < b, b, a), largest = LoopSelect(ab < c, c, ab);
-    // Without any: not a number before this.
-    const double base = LoopSelect(largest == kLogZero, 0.0, largest);
-    return base + LoopLog(LoopExp(a - base) + LoopExp(b - base) + LoopExp(c - base));
   }
 
   static Status CheckCancelled(const KernelContext& context) {
     if (!context.cancellation().IsCancelled()) return Status();
     return errors::Cancelled("The step was cancelled while labels were aligned");
-  }
-
-  // Logarithms of the probabilities of the beginnings of paths that end at u, y(t) included: for each t a row
-  // that begins with two zero probabilities.
-  static Status Forward(const KernelContext& context, const Scores& s, const States& states, int64_t steps,
-                        const double* log_y, double* alpha) {
-    const int64_t width = states.size();
-    Row y(static_cast<size_t>(width));
-    for (int64_t t = 0; t < steps; ++t) {
-      MR_RETURN_IF_ERROR(CheckCancelled(context));
-      double* const row = alpha + t * (width + 2) + 2;
-      const double* const before = row - (t == 0 ? 0 : width + 2);
-      row[-2] = row[-1] = kLogZero;
-      for (int64_t u = 0; u < width; ++u)
-        y[static_cast<size_t>(u)] = log_y[t * s.classes + states.path[static_cast<size_t>(u)]];
-      if (t == 0) {
-        for (int64_t u = 0; u < width; ++u) row[u] = u < 2 ? y[static_cast<size_t>(u)] : kLogZero;
-        continue;
-      }
-      RunLoop([=, y = y.data(), stays = states.stays.data(), jumps = states.jumps.data()]() MR_INLINE_LAMBDA {
-        for (int64_t u = 0; u < width; ++u)
-          row[u] = LogSumOfThree(before[u] + stays[u], before[u - 1], before[u - 2] + jumps[u]) + y[u];
-      });
-    }
-    return Status();
-  }
-
-  // The probabilities of path suffixes at a step, without its y, from those at the next step, in their place.
-  static void Before(const States& states, const double* log_y, double* next, double* beta) {
-    const int64_t width = states.size();
-    for (int64_t u = 0; u < width; ++u) next[u] = beta[u] + log_y[states.path[static_cast<size_t>(u)]];
-    RunLoop([=, stays = states.stays.data(), jumps = states.jumps.data()]() MR_INLINE_LAMBDA {
-      for (int64_t u = 0; u < width; ++u)
-        beta[u] = LogSumOfThree(next[u] + stays[u], next[u + 1], next[u + 2] + jumps[u + 2]);
-    });
   }
 
   static constexpr int64_t kMostVariables = int64_t{1} << 31;

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Gated recurrent units: Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder".
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/recurrent/cells.h"
+#include "kernels/cpu/vector/unary.h"
 
 namespace millrace {
 namespace {
@@ -31,6 +33,20 @@ StatusOr<Sizes> CheckInputs(const KernelContext& context) {
   return s;
 }
 
+// fn(row) for all rows.
+template <typename Fn>
+void ForRows(const KernelContext& context, const Sizes& s, const Fn& fn) {
+  context.ParallelFor(s.batch, 8 * s.cell, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) fn(row);
+  });
+}
+
+void Add(int64_t n, const float* from, float* to) {
+  RunLoop([=]() MR_INLINE_LAMBDA {
+    for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+  });
+}
+
 class GruCellKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -52,17 +68,25 @@ class GruCellKernel final : public OpKernel {
     ContextParallel parallel(context);
     JoinRows(s.batch, in(0), s.input, h_prev, s.cell, xh);
     MultiplyInto(s.batch, 2 * s.cell, width, xh, false, in(2), false, false, ru, parallel);
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t row = i / s.cell, j = i % s.cell;
-      r[i] = Logistic(ru[2 * row * s.cell + j] + in(4)[j]);
-      u[i] = Logistic(ru[(2 * row + 1) * s.cell + j] + in(4)[s.cell + j]);
-      xh[row * width + s.input + j] = h_prev[i] * r[i];
-    }
+    const cpu::UnaryFn logistic = cpu::FindUnary(cpu::UnaryOp::kSigmoid, DataType::kFloat);
+    const cpu::UnaryFn tanh = cpu::FindUnary(cpu::UnaryOp::kTanh, DataType::kFloat);
+    ForRows(context, s, [&](int64_t row) {
+      const int64_t at = row * s.cell;
+      float* const of_row = ru + 2 * at;
+      Add(2 * s.cell, in(4), of_row);
+      logistic(of_row, r + at, s.cell);
+      logistic(of_row + s.cell, u + at, s.cell);
+      RunLoop([cell = s.cell, before = h_prev + at, r = r + at, to = xh + row * width + s.input]()
+                  MR_INLINE_LAMBDA {
+                    for (int64_t j = 0; j < cell; ++j) to[j] = before[j] * r[j];
+                  });
+    });
     MultiplyInto(s.batch, s.cell, width, xh, false, in(3), false, false, c, parallel);
-    for (int64_t i = 0; i < n; ++i) {
-      c[i] = std::tanh(c[i] + in(5)[i % s.cell]);
-      h[i] = u[i] * (h_prev[i] - c[i]) + c[i];
-    }
+    ForRows(context, s, [&](int64_t row) { Add(s.cell, in(5), c + row * s.cell); });
+    tanh(c, c, n);
+    RunLoop([=, c = c, h = h, u = u]() MR_INLINE_LAMBDA {
+      for (int64_t i = 0; i < n; ++i) h[i] = u[i] * (h_prev[i] - c[i]) + c[i];
+    });
     return Status();
   }
 };
@@ -91,20 +115,29 @@ class GruCellGradKernel final : public OpKernel {
     const int64_t width = s.input + s.cell, n = s.batch * s.cell;
     float *by_c = joined[0].data<float>(), *by_ru = joined[1].data<float>();
     ContextParallel parallel(context);
-    for (int64_t i = 0; i < n; ++i) dc_bar[i] = dh[i] * (1 - u[i]) * (1 - c[i] * c[i]);
+    RunLoop([=, to = dc_bar]() MR_INLINE_LAMBDA {
+      for (int64_t i = 0; i < n; ++i) to[i] = dh[i] * (1 - u[i]) * (1 - c[i] * c[i]);
+    });
     MultiplyInto(s.batch, width, s.cell, dc_bar, false, in(3), true, false, by_c, parallel);
-    const auto of_state = [&](int64_t i) { return i / s.cell * width + s.input + i % s.cell; };
-    for (int64_t i = 0; i < n; ++i) {
-      float* to = dru_bar + 2 * (i / s.cell) * s.cell + i % s.cell;
-      to[0] = by_c[of_state(i)] * h_prev[i] * r[i] * (1 - r[i]);
-      to[s.cell] = dh[i] * (h_prev[i] - c[i]) * u[i] * (1 - u[i]);
-    }
+    ForRows(context, s, [&](int64_t row) {
+      const int64_t at = row * s.cell;
+      RunLoop([cell = s.cell, r = r + at, u = u + at, c = c + at, dh = dh + at, before = h_prev + at,
+               by_c = by_c + row * width + s.input, to = dru_bar + 2 * at]() MR_INLINE_LAMBDA {
+        for (int64_t j = 0; j < cell; ++j) to[j] = by_c[j] * before[j] * r[j] * (1 - r[j]);
+        for (int64_t j = 0; j < cell; ++j) to[cell + j] = dh[j] * (before[j] - c[j]) * u[j] * (1 - u[j]);
+      });
+    });
     MultiplyInto(s.batch, width, 2 * s.cell, dru_bar, false, in(2), true, false, by_ru, parallel);
-    for (int64_t i = 0; i < s.batch * s.input; ++i) {
-      const int64_t at = i / s.input * width + i % s.input;
-      dx[i] = by_c[at] + by_ru[at];
-    }
-    for (int64_t i = 0; i < n; ++i) dh_prev[i] = by_ru[of_state(i)] + by_c[of_state(i)] * r[i] + dh[i] * u[i];
+    ForRows(context, s, [&](int64_t row) {
+      const int64_t at = row * s.cell;
+      RunLoop([input = s.input, cell = s.cell, r = r + at, u = u + at, dh = dh + at,
+               by_c = by_c + row * width, by_ru = by_ru + row * width, of_x = dx + row * s.input,
+               of_h = dh_prev + at]() MR_INLINE_LAMBDA {
+        for (int64_t j = 0; j < input; ++j) of_x[j] = by_c[j] + by_ru[j];
+        const float *const h_by_c = by_c + input, *const h_by_ru = by_ru + input;
+        for (int64_t j = 0; j < cell; ++j) of_h[j] = h_by_ru[j] + h_by_c[j] * r[j] + dh[j] * u[j];
+      });
+    });
     return Status();
   }
 };

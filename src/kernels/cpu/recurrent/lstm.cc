@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Long short-term memory: one step (LSTMBlockCell), all steps (BlockLSTM), and their gradients. See
 // Hochreiter and Schmidhuber, "Long Short-Term Memory", and Gers et al. for peepholes.
+#include <cstring>
+
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/recurrent/cells.h"
 #include "kernels/cpu/vector/unary.h"
+#include "kernels/cpu/vectors.h"
 
 namespace millrace {
 namespace {
@@ -147,62 +150,64 @@ class LstmKernel : public OpKernel {
         (s.cell + kBlock - 1) / kBlock, 2 * kBlock * s.batch, [&](int64_t begin, int64_t end) {
           for (int64_t block = begin; block < end; ++block) {
             const int64_t first = block * kBlock, last = std::min(first + kBlock, s.cell);
-            for (int64_t row = 0; row < s.batch; ++row) {
-              BackwardRow(b, row * s.cell, b.gates_grad + row * 4 * s.cell, s.cell, w, first, last);
-              if (peephole_)
-                AddPeepholes(b, row * s.cell, b.gates_grad + row * 4 * s.cell, s.cell, first, last);
+            if (!peephole_) {
+              BackwardRows<false>(b, s, w, first, last);
+              continue;
             }
+            BackwardRows<true>(b, s, w, first, last);
+            for (int64_t row = 0; row < s.batch; ++row)
+              AddPeepholes(b, row * s.cell, b.gates_grad + row * 4 * s.cell, s.cell, first, last);
           }
         });
   }
 
  private:
-  // Cells [first, last) of a row that begins at `at`.
-  void BackwardRow(const BackwardStep& b, int64_t at, float* gates, int64_t cell, const Weights& w,
-                   int64_t first, int64_t last) const {
-    const float* const past[] = {b.i + at,  b.f + at,       b.o + at,      b.ci + at,
-                                 b.co + at, b.cs_prev + at, b.h_grad + at, b.cs_grad + at};
-    RunLoop([=, peephole = peephole_, wci = w.wci, wcf = w.wcf, wco = w.wco,
-             di_to = gates + layout_.input * cell, dci_to = gates + layout_.candidate * cell,
-             df_to = gates + layout_.forget * cell, do_to = gates + layout_.output * cell,
-             back_to = b.cs_prev_grad + at]() MR_INLINE_LAMBDA {
-      // A block of all results first, so that no store is between loads that it might change.
-      constexpr int64_t kLanes = 16;
-      float results[5][kLanes];
-      for (int64_t c = first; c < last; c += kLanes) {
-        const int64_t n = std::min(kLanes, last - c);
-        const auto compute = [&](int64_t l) MR_INLINE_LAMBDA {
-          const int64_t k = c + l;
-          const float i = past[0][k], f = past[1][k], o = past[2][k], ci = past[3][k], co = past[4][k];
-          const float before = past[5][k], dh = past[6][k];
-          const float d_o = o * (1 - o) * dh * co;
-          float dcs = (1 - co * co) * dh * o + past[7][k];
-          if (peephole) dcs += d_o * wco[k];
-          const float dci = (1 - ci * ci) * dcs * i;
-          const float df = f * (1 - f) * dcs * before;
-          const float di = i * (1 - i) * dcs * ci;
-          float back = dcs * f;
-          if (peephole) back += di * wci[k] + df * wcf[k];
-          results[0][l] = di;
-          results[1][l] = dci;
-          results[2][l] = df;
-          results[3][l] = d_o;
-          results[4][l] = back;
-        };
-        float* const to[] = {di_to + c, dci_to + c, df_to + c, do_to + c, back_to + c};
-        if (n == kLanes) {
-          for (int64_t l = 0; l < kLanes; ++l) compute(l);
-          for (int r = 0; r < 5; ++r) {
-            for (int64_t l = 0; l < kLanes; ++l) to[r][l] = results[r][l];
-          }
-        } else {
-          for (int64_t l = 0; l < n; ++l) compute(l);
-          for (int r = 0; r < 5; ++r) {
-            for (int64_t l = 0; l < n; ++l) to[r][l] = results[r][l];
-          }
-        }
-      }
-    });
+  // Cells [first, last) of all rows.
+  template <bool kPeephole>
+  void BackwardRows(const BackwardStep& b, const Sizes& s, const Weights& w, int64_t first,
+                    int64_t last) const {
+    RunVectors([b, w, layout = layout_, rows = s.batch, cell = s.cell, first, last](auto bytes)
+                   MR_INLINE_LAMBDA {
+                     for (int64_t row = 0; row < rows; ++row) {
+                       const int64_t at = row * cell;
+                       float* const gates = b.gates_grad + 4 * at;
+                       ForChannels<float, bytes()>(first, last, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
+                         using Values = LanesOf<float, lanes()>::Values;
+                         const auto read = [c](const float* from, Values* to)
+                                               MR_INLINE_LAMBDA { std::memcpy(to, from + c, sizeof *to); };
+                         const auto write = [c](const Values& from, float* to)
+                                                MR_INLINE_LAMBDA { std::memcpy(to + c, &from, sizeof from); };
+                         Values i, f, o, ci, co, before, dh, dcs;
+                         read(b.i + at, &i);
+                         read(b.f + at, &f);
+                         read(b.o + at, &o);
+                         read(b.ci + at, &ci);
+                         read(b.co + at, &co);
+                         read(b.cs_prev + at, &before);
+                         read(b.h_grad + at, &dh);
+                         read(b.cs_grad + at, &dcs);
+                         const Values d_o = o * (1 - o) * dh * co;
+                         dcs = (1 - co * co) * dh * o + dcs;
+                         Values wci, wcf, wco;
+                         if constexpr (kPeephole) {
+                           read(w.wci, &wci);
+                           read(w.wcf, &wcf);
+                           read(w.wco, &wco);
+                           dcs += d_o * wco;
+                         }
+                         const Values dci = (1 - ci * ci) * dcs * i;
+                         const Values df = f * (1 - f) * dcs * before;
+                         const Values di = i * (1 - i) * dcs * ci;
+                         Values back = dcs * f;
+                         if constexpr (kPeephole) back += di * wci + df * wcf;
+                         write(di, gates + layout.input * cell);
+                         write(dci, gates + layout.candidate * cell);
+                         write(df, gates + layout.forget * cell);
+                         write(d_o, gates + layout.output * cell);
+                         write(back, b.cs_prev_grad + at);
+                       });
+                     }
+                   });
   }
   void AddPeepholes(const BackwardStep& b, int64_t at, const float* gates, int64_t cell, int64_t first,
                     int64_t last) const {
@@ -232,7 +237,7 @@ class LstmCellKernel final : public LstmKernel {
     FloatOutputs outputs(context);
     float* out[7];
     for (int i = 0; i < 7; ++i) {
-      MR_ASSIGN_OR_RETURN(out[i], outputs.Allocate(i, s.State()));
+      MR_ASSIGN_OR_RETURN(out[i], outputs.Allocate(i, s.State(), /*zeros=*/false));
     }
     MR_ASSIGN_OR_RETURN(Tensor joined, context.AllocateTemp(DataType::kFloat, {s.batch, s.input + s.cell}));
     MR_ASSIGN_OR_RETURN(Tensor gates, context.AllocateTemp(DataType::kFloat, {s.batch, 4 * s.cell}));
@@ -262,8 +267,8 @@ class LstmCellGradKernel final : public LstmKernel {
     for (size_t i = 8; i < 16; ++i)
       MR_RETURN_IF_ERROR(RequireShape(in[i], s.State(), "What the cell computed, and its gradients,"));
     FloatOutputs outputs(context);
-    MR_ASSIGN_OR_RETURN(float* cs_prev_grad, outputs.Allocate(0, s.State()));
-    MR_ASSIGN_OR_RETURN(float* gates, outputs.Allocate(1, {s.batch, 4 * s.cell}));
+    MR_ASSIGN_OR_RETURN(float* cs_prev_grad, outputs.Allocate(0, s.State(), /*zeros=*/false));
+    MR_ASSIGN_OR_RETURN(float* gates, outputs.Allocate(1, {s.batch, 4 * s.cell}, /*zeros=*/false));
     float* peepholes[3];
     for (int i = 0; i < 3; ++i) {
       MR_ASSIGN_OR_RETURN(peepholes[i], outputs.Allocate(2 + i, {s.cell}));

@@ -294,20 +294,10 @@ class SparseTensorDenseAddKernel final : public OpKernel {
     const Tensor& shape = context.input(2);
     const Tensor& dense = context.input(3);
     MR_RETURN_IF_ERROR(CheckShapes(indices, values, shape, dense));
-    std::vector<int64_t> places;
-    for (int64_t i = 0; i < values.dim(0); ++i) {
-      int64_t place = 0;
-      for (int d = 0; d < dense.rank(); ++d) {
-        const int64_t at = IntValue(indices, i * dense.rank() + d);
-        if (at < 0 || at >= dense.dim(d)) {
-          return errors::InvalidArgument("Sparse tensor has some invalid index on dimension ", d,
-                                         ": dense side dimension is ", dense.dim(d), " but the index is ",
-                                         at);
-        }
-        place = place * dense.dim(d) + at;
-      }
-      places.push_back(place);
-    }
+    std::vector<int64_t> places(static_cast<size_t>(values.dim(0)));
+    MR_RETURN_IF_ERROR(indices.dtype() == DataType::kInt32
+                           ? FindPlaces(indices.data<int32_t>(), dense.shape(), &places)
+                           : FindPlaces(indices.data<int64_t>(), dense.shape(), &places));
     const DataType dtype = dense.dtype();
     const int64_t size = dense.num_elements();
     const TensorShape dense_shape = dense.shape();
@@ -316,12 +306,31 @@ class SparseTensorDenseAddKernel final : public OpKernel {
       T* const to = out->data<T>();
       const T* const from = context.input(3).data<T>();  // perhaps the output by now
       if (size > 0 && to != from) std::copy_n(from, size, to);
-      for (size_t i = 0; i < places.size(); ++i) to[places[i]] = Plus(to[places[i]], values.data<T>()[i]);
+      const T* const added = values.data<T>();
+      for (size_t i = 0; i < places.size(); ++i) to[places[i]] = Plus(to[places[i]], added[i]);
       return Status();
     });
   }
 
  private:
+  template <typename Index>
+  static Status FindPlaces(const Index* indices, const TensorShape& dense, std::vector<int64_t>* places) {
+    const std::span<const int64_t> dims = dense.dims();
+    const int rank = dense.rank();
+    for (int64_t& place : *places) {
+      place = 0;
+      for (int d = 0; d < rank; ++d) {
+        const int64_t at = *indices++, size = dims[static_cast<size_t>(d)];
+        if (at < 0 || at >= size) {
+          return errors::InvalidArgument("Sparse tensor has some invalid index on dimension ", d,
+                                         ": dense side dimension is ", size, " but the index is ", at);
+        }
+        place = place * size + at;
+      }
+    }
+    return Status();
+  }
+
   static Status CheckShapes(const Tensor& indices, const Tensor& values, const Tensor& shape,
                             const Tensor& dense) {
     if (!indices.shape().IsMatrix()) {

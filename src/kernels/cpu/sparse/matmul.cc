@@ -39,7 +39,7 @@ class SparseTensorDenseMatMulKernel final : public OpKernel {
     }
     MR_ASSIGN_OR_RETURN(const TensorShape out_shape, ShapeFromValues(Dims{rows, columns}));
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, out_shape));
-    for (int64_t i = 0; i < indices.dim(0); ++i) {
+    for (int64_t i = 0; !AreInside(indices, size) && i < indices.dim(0); ++i) {
       for (int d = 0; d < 2; ++d) {
         const int64_t at = IntValue(indices, 2 * i + d);
         if (at >= 0 && at < size[d]) continue;
@@ -79,6 +79,20 @@ class SparseTensorDenseMatMulKernel final : public OpKernel {
     return Status();
   }
 
+  static bool AreInside(const Tensor& indices, const int64_t* size) {
+    const auto inside = [n = indices.dim(0), size]<typename Index>(const Index* at) {
+      bool good = true;
+      for (int64_t i = 0; i < n; ++i) {
+        // Negative ones are large as unsigned numbers.
+        good &= static_cast<uint64_t>(int64_t{at[2 * i]}) < static_cast<uint64_t>(size[0]);
+        good &= static_cast<uint64_t>(int64_t{at[2 * i + 1]}) < static_cast<uint64_t>(size[1]);
+      }
+      return good;
+    };
+    return indices.dtype() == DataType::kInt32 ? inside(indices.data<int32_t>())
+                                               : inside(indices.data<int64_t>());
+  }
+
   // Sums in the order of the values, in float for small ones.
   template <typename T, typename Sum>
   void Multiply(const Tensor& indices, const T* values, const Tensor& b, int64_t columns,
@@ -94,6 +108,7 @@ class SparseTensorDenseMatMulKernel final : public OpKernel {
           Sum* const sum = sums + m * columns;
           if (!swap_b) {
             const T* const row = rows + k * b_columns;
+#pragma GCC ivdep
             for (int64_t n = 0; n < columns; ++n) sum[n] = Plus(sum[n], Times(a, static_cast<Sum>(row[n])));
           } else {
             for (int64_t n = 0; n < columns; ++n)
