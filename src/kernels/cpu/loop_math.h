@@ -80,7 +80,7 @@ inline __attribute__((always_inline)) double LoopLog1p(double x) {
   return LoopLog(sum) + LoopSelect(x < 1, lost, 0.0);
 }
 
-// The same in single precision, with errors below two units in the last place: e^x, 0 below -87, and the
+// The same in single precision, with errors below two units in the last place: e^x, 0 below -86.5, and the
 // logarithm of a normal number.
 inline __attribute__((always_inline)) float LoopSelect(bool condition, float a, float b) {
   const uint32_t mask = -static_cast<uint32_t>(condition);
@@ -89,7 +89,7 @@ inline __attribute__((always_inline)) float LoopSelect(bool condition, float a, 
 
 inline __attribute__((always_inline)) float LoopExp(float x) {
   constexpr float kShifter = 0x1.8p23f;
-  const bool large = x > 88.72283f, small = x < -87.0f;
+  const bool large = x > 88.72283f, small = x < -86.5f;
   const float y = LoopSelect(large | small, 0.0f, x);  // NaN stays
   const float shifted = y * 1.442695041f + kShifter, n = shifted - kShifter;
   const float r = (y - n * 0.693359375f) - n * -2.12194440e-4f;
