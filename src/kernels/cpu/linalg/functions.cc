@@ -120,7 +120,11 @@ struct SquareRoot {
     return schur.info() == Eigen::Success && Apply(schur, out);
   }
   static bool Apply(const Eigen::MatrixXd& in, Eigen::MatrixXd* out) {
-    if (in.rows() >= kLeastForIteration && dense::IsSmall(in.rows())) {
+    if (in.rows() >= kLeastForIteration && cpu::IsSmallMatrix(in.rows(), in.cols())) {
+      // The root of the transposed matrix is the transposed root: the order of elements does not matter.
+      out->resize(in.rows(), in.cols());
+      if (cpu::SmallMatrices<double>().square_root(in.data(), in.rows(), out->data())) return true;
+    } else if (in.rows() > cpu::kMostSmall && dense::IsSmall(in.rows())) {
       dense::Rows root(0, 0);
       if (RootByIteration(dense::Rows::FromColumns(in.data(), in.rows(), in.cols()), &root)) {
         out->resize(in.rows(), in.cols());

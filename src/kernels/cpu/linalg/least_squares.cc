@@ -28,14 +28,21 @@ class SolveLsKernel final : public OpKernel {
     const int64_t batch = out->num_elements() / (n * k);
     return VisitScalar(matrix.dtype(), [&]<typename S>() {
       return ForBatch(context, batch, Cost(std::max<int64_t>(m, 1), n) * 2, [&](int64_t i) -> Status {
+        if constexpr (!kIsComplex<S>) {
+          // In double, as the squares of the normal equations lose half of the digits.
+          if (fast_ && cpu::IsSmallMatrix(m, n)) {
+            Matrix<S> small(n, k);
+            const Matrix<S> a = Load<S>(matrix, i), b = Load<S>(rhs, i);
+            if (!cpu::SmallMatrices<S>().least_squares(a.data(), m, n, weight, b.data(), k, small.data()))
+              return IllConditioned();
+            Store(small, i, out);
+            return Status();
+          }
+        }
         ColumnMatrix<S> x = ColumnMatrix<S>::Zero(n, k);
         if (m > 0) {
           const ColumnMatrix<S> a = Load<S>(matrix, i), b = Load<S>(rhs, i);
-          if (!SolveLeastSquares(a, b, weight, fast_, &x)) {
-            return errors::InvalidArgument(
-                "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a "
-                "larger l2_regularizer > 0.");
-          }
+          if (!SolveLeastSquares(a, b, weight, fast_, &x)) return IllConditioned();
         }
         Store(Matrix<S>(x), i, out);
         return Status();
@@ -44,6 +51,12 @@ class SolveLsKernel final : public OpKernel {
   }
 
  private:
+  static Status IllConditioned() {
+    return errors::InvalidArgument(
+        "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a "
+        "larger l2_regularizer > 0.");
+  }
+
   const bool fast_;
 };
 

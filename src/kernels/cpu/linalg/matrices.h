@@ -11,6 +11,7 @@
 
 #include "base/mutex.h"
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/linalg/small.h"
 
 namespace millrace {
 
@@ -118,6 +119,18 @@ Status ForBatch(const KernelContext& context, int64_t batch, double cost_ns, Fn 
 inline double Cube(int64_t n) {
   const auto x = static_cast<double>(n);
   return x * x * x;
+}
+
+// Calls fn with float or double, the type of t. REQUIRES: a real one.
+template <typename Fn>
+auto VisitReal(const Tensor& t, Fn fn) {
+  if (t.dtype() == DataType::kFloat) return fn.template operator()<float>();
+  return fn.template operator()<double>();
+}
+
+// Whether small.h has functions for the matrices of t.
+inline bool IsSmallReal(const Tensor& t) {
+  return cpu::IsSmallMatrix(RowsOf(t), ColumnsOf(t)) && !IsComplexType(t.dtype());
 }
 
 // Calls fn with double or complex<double>, as the type of the matrices asks for.

@@ -21,11 +21,20 @@ class QrKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * r, AllocateMatrices(context, 1, p, n));
     if (q->num_elements() == 0) return Status();
     const int64_t batch = q->num_elements() / (m * p);
+    if (IsSmallReal(in)) {
+      return VisitReal(in, [&]<typename T>() {
+        return ForBatch(context, batch, Cost(m, n) / 5, [&](int64_t i) {
+          if (!cpu::SmallMatrices<T>().qr(in.data<T>() + i * m * n, m, n, p, q->data<T>() + i * m * p,
+                                          r->data<T>() + i * p * n)) {
+            StoreDense(in, i, p, q, r);
+          }
+          return Status();
+        });
+      });
+    }
     if (n > 0 && dense::IsSmall(in) && !IsComplexType(in.dtype())) {
       return ForBatch(context, batch, Cost(m, n), [&](int64_t i) {
-        const dense::Qr qr = dense::FactorQr(dense::Rows(in, i), p);
-        qr.q.StoreTo(i, q);
-        qr.r.StoreTo(i, r, p);
+        StoreDense(in, i, p, q, r);
         return Status();
       });
     }
@@ -47,6 +56,12 @@ class QrKernel final : public OpKernel {
   }
 
  private:
+  static void StoreDense(const Tensor& in, int64_t i, int64_t p, Tensor* q, Tensor* r) {
+    const dense::Qr qr = dense::FactorQr(dense::Rows(in, i), p);
+    qr.q.StoreTo(i, q);
+    qr.r.StoreTo(i, r, p);
+  }
+
   const bool full_;
 };
 

@@ -29,7 +29,9 @@ class SelfAdjointEigKernel final : public OpKernel {
     }
     if (values->num_elements() == 0) return Status();
     return VisitScalar(in.dtype(), [&]<typename S>() {
-      return ForBatch(context, in.num_elements() / (n * n), 10 * Cube(n), [&](int64_t i) -> Status {
+      return ForBatch(context, in.num_elements() / (n * n), (IsSmallReal(in) ? 1 : 10) * Cube(n),
+                      [&](int64_t i) -> Status {
+        if (IsSmallReal(in) && Small(in, i, values, vectors)) return Status();
         const Eigen::SelfAdjointEigenSolver<ColumnMatrix<S>> solver(
             Load<S>(in, i), vectors_ ? Eigen::ComputeEigenvectors : Eigen::EigenvaluesOnly);
         if (solver.info() != Eigen::Success) {
@@ -48,6 +50,15 @@ class SelfAdjointEigKernel final : public OpKernel {
   }
 
  private:
+  bool Small(const Tensor& in, int64_t i, Tensor* values, Tensor* vectors) const {
+    const int64_t n = RowsOf(in);
+    return VisitReal(in, [&]<typename T>() {
+      T* const to = values->data<T>() + (one_output_ ? i * (n + 1) * n : i * n);
+      T* const vectors_to = one_output_ ? to + n : vectors_ ? vectors->data<T>() + i * n * n : nullptr;
+      return cpu::SmallMatrices<T>().self_adjoint_eig(in.data<T>() + i * n * n, n, to, vectors_to);
+    });
+  }
+
   const bool one_output_, vectors_;
 };
 

@@ -40,7 +40,8 @@ bool IsSingular(const M& factor) {
   return false;
 }
 
-bool IsSmallReal(const Tensor& t) { return dense::IsSmall(t) && !IsComplexType(t.dtype()); }
+// Whether dense.h has functions for the matrices of t, those of small.h being faster.
+bool IsDenseReal(const Tensor& t) { return dense::IsSmall(t) && !IsComplexType(t.dtype()); }
 
 Status NotInvertible(const char* what) { return errors::InvalidArgument(what, " is not invertible."); }
 
@@ -55,6 +56,15 @@ class CholeskyKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (out->num_elements() == 0) return Status();
     if (IsSmallReal(in)) {
+      return VisitReal(in, [&]<typename T>() {
+        return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 30, [&](int64_t i) -> Status {
+          const int64_t at = i * n * n;
+          if (!cpu::SmallMatrices<T>().cholesky(in.data<T>() + at, n, out->data<T>() + at)) return NotPositive();
+          return Status();
+        });
+      });
+    }
+    if (IsDenseReal(in)) {
       return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 10, [&](int64_t i) -> Status {
         dense::Rows m = dense::Rows(in, i).Transposed();  // the lower half counts
         if (!dense::FactorCholesky(&m)) return NotPositive();
@@ -95,6 +105,16 @@ class CholeskyGradKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, factor.shape()));
     if (out->num_elements() == 0) return Status();
     if (IsSmallReal(factor)) {
+      return VisitReal(factor, [&]<typename T>() {
+        return ForBatch(context, factor.num_elements() / (n * n), Cube(n) / 10, [&](int64_t i) {
+          const int64_t at = i * n * n;
+          cpu::SmallMatrices<T>().cholesky_grad(factor.data<T>() + at, grad.data<T>() + at, n,
+                                                out->data<T>() + at);
+          return Status();
+        });
+      });
+    }
+    if (IsDenseReal(factor)) {
       return ForBatch(context, factor.num_elements() / (n * n), Cube(n), [&](int64_t i) {
         Small(factor, grad, i, out);
         return Status();
@@ -152,12 +172,20 @@ class DeterminantKernel final : public OpKernel {
       MR_ASSIGN_OR_RETURN(out[i], context.AllocateOutput(i, BatchShapeOf(in)));
     }
     return VisitScalar(in.dtype(), [&]<typename S>() {
-      const bool small = IsSmallReal(in);
+      const bool small = IsDenseReal(in);
       return ForBatch(context, out[0]->num_elements(), Cube(n), [&](int64_t i) {
         S sign(1);
         std::vector<S> pivots(static_cast<size_t>(n));
         if (n > 0) {
-          if (small) {
+          if (IsSmallReal(in)) {
+            bool odd = false;
+            VisitReal(in, [&]<typename T>() {
+              T found[cpu::kMostSmall];
+              odd = cpu::SmallMatrices<T>().pivots(in.data<T>() + i * n * n, n, found);
+              for (int64_t k = 0; k < n; ++k) pivots[static_cast<size_t>(k)] = S(static_cast<double>(found[k]));
+            });
+            sign = S(odd ? -1 : 1);
+          } else if (small) {
             const dense::Lu lu = dense::FactorLu(dense::Rows(in, i));
             sign = S(lu.sign);
             for (int64_t k = 0; k < n; ++k) pivots[static_cast<size_t>(k)] = S(lu.factors[k][k]);
@@ -186,11 +214,20 @@ class DeterminantKernel final : public OpKernel {
   template <typename S>
   static void LogOf(const std::vector<S>& pivots, S* sign, S* log) {
     if (pivots.empty()) return;
-    double sum = 0;
+    double sum = 0, product = 1;
     for (const S pivot : pivots) {
-      *sign *= pivot / S(std::abs(pivot));
-      sum += std::log(std::abs(pivot));
+      const double size = std::abs(pivot);
+      *sign *= pivot / S(size);
+      // A logarithm of many pivots, as long as their product keeps its precision.
+      const double longer = product * size;
+      if (longer > 1e-280 && longer < 1e280) {
+        product = longer;
+      } else {
+        sum += std::log(product) + std::log(size);
+        product = 1;
+      }
     }
+    sum += std::log(product);
     if (!std::isfinite(sum)) {
       *sign = S(0);
       if (sum > 0) sum = -sum;
@@ -210,6 +247,16 @@ class InverseKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (out->num_elements() == 0) return Status();
     if (IsSmallReal(in)) {
+      return VisitReal(in, [&]<typename T>() {
+        return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 10, [&](int64_t i) -> Status {
+          const int64_t at = i * n * n;
+          if (!cpu::SmallMatrices<T>().inverse(in.data<T>() + at, n, adjoint_, out->data<T>() + at))
+            return NotInvertible("Input");
+          return Status();
+        });
+      });
+    }
+    if (IsDenseReal(in)) {
       return ForBatch(context, in.num_elements() / (n * n), Cube(n), [&](int64_t i) -> Status {
         const dense::Lu lu = dense::FactorLu(dense::Rows(in, i));
         if (dense::IsSingular(lu.factors)) return NotInvertible("Input");
@@ -251,9 +298,15 @@ class SolveKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, rhs.shape()));
     if (out->num_elements() == 0) return Status();
     const double cost = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
-    if (IsSmallReal(matrix) && dense::IsSmall(k)) {
+    if (IsSmallReal(matrix)) {
+      return VisitReal(matrix, [&]<typename T>() {
+        return ForBatch(context, rhs.num_elements() / (n * k), (kTriangular ? cost : cost + Cube(n)) / 10,
+                        [&](int64_t i) { return SolveSmall<T>(matrix, rhs, i, out); });
+      });
+    }
+    if (IsDenseReal(matrix) && dense::IsSmall(k)) {
       return ForBatch(context, rhs.num_elements() / (n * k), kTriangular ? cost / 2 : cost + Cube(n) / 2,
-                      [&](int64_t i) { return SolveSmall(matrix, rhs, i, out); });
+                      [&](int64_t i) { return SolveDense(matrix, rhs, i, out); });
     }
     return VisitScalar(matrix.dtype(), [&]<typename S>() {
       return ForBatch(context, rhs.num_elements() / (n * k), kTriangular ? cost : cost + Cube(n),
@@ -269,7 +322,17 @@ class SolveKernel final : public OpKernel {
   }
 
  private:
+  template <typename T>
   Status SolveSmall(const Tensor& matrix, const Tensor& rhs, int64_t i, Tensor* out) const {
+    const int64_t n = RowsOf(matrix), k = ColumnsOf(rhs);
+    const T *const a = matrix.data<T>() + i * n * n, *const b = rhs.data<T>() + i * n * k;
+    T* const x = out->data<T>() + i * n * k;
+    const cpu::SmallMatrixTable<T>& small = cpu::SmallMatrices<T>();
+    const bool regular = kTriangular ? small.solve_triangular(a, n, lower_, adjoint_, b, k, x)
+                                     : small.solve(a, n, adjoint_, b, k, x);
+    return regular ? Status() : NotInvertible("Input matrix");
+  }
+  Status SolveDense(const Tensor& matrix, const Tensor& rhs, int64_t i, Tensor* out) const {
     dense::Rows m(matrix, i), b(rhs, i);
     if (adjoint_) m = m.Transposed();
     if (!kTriangular) {
@@ -329,6 +392,18 @@ class LuKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * rows, AllocateMatrices(context, 1, n));
     if (out->num_elements() == 0) return Status();
     if (IsSmallReal(in)) {
+      return VisitReal(in, [&]<typename T>() {
+        return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 20, [&](int64_t i) -> Status {
+          const int64_t at = i * n * n;
+          int32_t from[cpu::kMostSmall];
+          if (!cpu::SmallMatrices<T>().lu(in.data<T>() + at, n, out->data<T>() + at, from))
+            return NotInvertible("Input");
+          for (int64_t r = 0; r < n; ++r) SetRow(i * n + r, from[r], rows);
+          return Status();
+        });
+      });
+    }
+    if (IsDenseReal(in)) {
       return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 2, [&](int64_t i) -> Status {
         const dense::Lu lu = dense::FactorLu(dense::Rows(in, i));
         if (dense::IsSingular(lu.factors)) return NotInvertible("Input");

@@ -24,7 +24,8 @@ class SvdKernel final : public OpKernel {
     const int64_t batch = BatchShapeOf(in).num_elements();
     if (s->num_elements() == 0 && u->num_elements() == 0 && v->num_elements() == 0) return Status();
     return VisitScalar(in.dtype(), [&]<typename S>() {
-      return ForBatch(context, batch, 20 * Cost(m, n) + 100, [&](int64_t i) {
+      return ForBatch(context, batch, (IsSmallReal(in) ? 2 : 20) * Cost(m, n) + 100, [&](int64_t i) {
+        if (IsSmallReal(in) && Small(in, i, s, u, v)) return Status();
         Decompose<S>(in, i, s, u, v);
         return Status();
       });
@@ -34,6 +35,17 @@ class SvdKernel final : public OpKernel {
  private:
   StatusOr<Tensor*> Vectors(KernelContext& context, int output, int64_t rows, int64_t columns) const {
     return vectors_ ? AllocateMatrices(context, output, rows, columns) : AllocateMatrices(context, output, 0);
+  }
+
+  // False where another method has to do it.
+  bool Small(const Tensor& in, int64_t i, Tensor* s, Tensor* u, Tensor* v) const {
+    const int64_t m = RowsOf(in), n = ColumnsOf(in), p = std::min(m, n);
+    if (vectors_ && full_ && m != n) return false;
+    return VisitReal(in, [&]<typename T>() {
+      return cpu::SmallMatrices<T>().svd(in.data<T>() + i * m * n, m, n, s->data<T>() + i * p,
+                                         vectors_ ? u->data<T>() + i * m * p : nullptr,
+                                         vectors_ ? v->data<T>() + i * n * p : nullptr);
+    });
   }
 
   template <typename S>
