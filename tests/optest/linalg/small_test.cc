@@ -214,7 +214,7 @@ class SmallMatricesTest : public testing::TestWithParam<Case> {
       const T* const s = svd[0].data<T>() + m * p;
       for (int64_t j = 0; j < p; ++j) {
         EXPECT_GE(s[j], 0);
-        if (j > 0) EXPECT_LE(s[j], s[j - 1]);
+        EXPECT_LE(s[j], s[std::max<int64_t>(j - 1, 0)]);
         EXPECT_NEAR(values_only[0].data<T>()[m * p + j], s[j], 4 * Bound<T>(rows) * s[0]);
         for (int64_t i = 0; i < rows; ++i) u[static_cast<size_t>(i * p + j)] *= s[j];
       }
@@ -236,7 +236,7 @@ class SmallMatricesTest : public testing::TestWithParam<Case> {
       Values scaled = v;
       const T* const e = eig[0].data<T>() + m * n;
       for (int64_t j = 0; j < n; ++j) {
-        if (j > 0) EXPECT_GE(e[j], e[j - 1]);
+        EXPECT_GE(e[j], e[std::max<int64_t>(j - 1, 0)]);
         for (int64_t i = 0; i < n; ++i) scaled[static_cast<size_t>(i * n + j)] *= e[j];
       }
       EXPECT_LE(Distance(Product(symmetric, v, n, n, n), scaled), 8 * Bound<T>(n) * Norm(symmetric));
@@ -329,7 +329,8 @@ TEST_P(SmallMatricesTest, WideRange) {
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const cpu::Isa isa : {cpu::Isa::kBaseline, cpu::Isa::kAvx2, cpu::Isa::kAvx512}) {
-    for (const int64_t n : {1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65}) cases.push_back({isa, n});
+    for (const int64_t n : {1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65})
+      cases.push_back({isa, n});
   }
   return cases;
 }

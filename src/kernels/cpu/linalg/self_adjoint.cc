@@ -29,23 +29,24 @@ class SelfAdjointEigKernel final : public OpKernel {
     }
     if (values->num_elements() == 0) return Status();
     return VisitScalar(in.dtype(), [&]<typename S>() {
-      return ForBatch(context, in.num_elements() / (n * n), (IsSmallReal(in) ? 1 : 10) * Cube(n),
-                      [&](int64_t i) -> Status {
-        if (IsSmallReal(in) && Small(in, i, values, vectors)) return Status();
-        const Eigen::SelfAdjointEigenSolver<ColumnMatrix<S>> solver(
-            Load<S>(in, i), vectors_ ? Eigen::ComputeEigenvectors : Eigen::EigenvaluesOnly);
-        if (solver.info() != Eigen::Success) {
-          return errors::InvalidArgument(
-              "Self-adjoint eigen decomposition was not successful. The input might not be valid.");
-        }
-        const Eigen::VectorXd& found = solver.eigenvalues();
-        StoreAs(found.data(), one_output_ ? i * (n + 1) * n : i * n, n, values);
-        if (!vectors_) return Status();
-        const Matrix<S> v = solver.eigenvectors();
-        StoreAs(v.data(), one_output_ ? (i * (n + 1) + 1) * n : i * n * n, n * n,
-                one_output_ ? values : vectors);
-        return Status();
-      });
+      return ForBatch(
+          context, in.num_elements() / (n * n), (IsSmallReal(in) ? 1 : 10) * Cube(n),
+          [&](int64_t i) -> Status {
+            if (IsSmallReal(in) && Small(in, i, values, vectors)) return Status();
+            const Eigen::SelfAdjointEigenSolver<ColumnMatrix<S>> solver(
+                Load<S>(in, i), vectors_ ? Eigen::ComputeEigenvectors : Eigen::EigenvaluesOnly);
+            if (solver.info() != Eigen::Success) {
+              return errors::InvalidArgument(
+                  "Self-adjoint eigen decomposition was not successful. The input might not be valid.");
+            }
+            const Eigen::VectorXd& found = solver.eigenvalues();
+            StoreAs(found.data(), one_output_ ? i * (n + 1) * n : i * n, n, values);
+            if (!vectors_) return Status();
+            const Matrix<S> v = solver.eigenvectors();
+            StoreAs(v.data(), one_output_ ? (i * (n + 1) + 1) * n : i * n * n, n * n,
+                    one_output_ ? values : vectors);
+            return Status();
+          });
     });
   }
 

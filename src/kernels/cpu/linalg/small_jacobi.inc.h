@@ -105,10 +105,9 @@ MR_INLINE bool Orthogonalise(T* g, int64_t stride, int64_t length, T* v, int64_t
       for (int64_t begin = 0; begin < pairs; begin += kLanes) {
         VecOf<T> block[kLanes];
         for (int64_t i = 0; i < kLanes; ++i) {
-          block[i] = begin + i < pairs
-                         ? PartialProduct<T, kW>(g + seats.top[begin + i] * stride,
-                                                 g + seats.bottom[begin + i] * stride, length)
-                         : VecOf<T>{};
+          block[i] = begin + i < pairs ? PartialProduct<T, kW>(g + seats.top[begin + i] * stride,
+                                                               g + seats.bottom[begin + i] * stride, length)
+                                       : VecOf<T>{};
         }
         Store(products + begin, SumsOfRegisters<T>(block));
         any |= Angles(products + begin, tolerance, begin, &seats);

@@ -10,10 +10,10 @@ namespace millrace::cpu::MR_ISA {
 
 template <typename T>
 struct SmallLu {
-  Scratch<T> columns;          // as those of the input, row order[i] being row i of both factors
+  Scratch<T> columns;  // as those of the input, row order[i] being row i of both factors
   int64_t stride = 0;
   int32_t order[kMostSmall];
-  int32_t place[kMostSmall];   // the inverse of order
+  int32_t place[kMostSmall];  // the inverse of order
   bool odd = false, regular = true;
 };
 
@@ -102,16 +102,17 @@ MR_INLINE void FactorColumns(T* a, int64_t n, SmallLu<T>* lu) {
 
 template <typename T>
 MR_OUTLINE void FactorLu(const T* a, int64_t n, bool adjoint, SmallLu<T>* lu) {
-  WithRegisters<T>(n, [=]<int kV>() __attribute__((always_inline)) {
-    lu->stride = kV * Fp<T>::kLanes;
-    T* const to = lu->columns.values;
-    if (adjoint) {
-      LoadMatrix(a, n, n, to, lu->stride);
-    } else {
-      LoadTransposed(a, n, n, n, to, lu->stride);
-    }
-    FactorColumns<T, kV>(to, n, lu);
-  });
+  WithRegisters<T>(
+      n, [=]<int kV>() __attribute__((always_inline)) {
+        lu->stride = kV * Fp<T>::kLanes;
+        T* const to = lu->columns.values;
+        if (adjoint) {
+          LoadMatrix(a, n, n, to, lu->stride);
+        } else {
+          LoadTransposed(a, n, n, n, to, lu->stride);
+        }
+        FactorColumns<T, kV>(to, n, lu);
+      });
 }
 
 // Subtracts the factors, of which those from register kFrom on count, times column[j] from the columns j that
@@ -184,11 +185,12 @@ MR_INLINE void ScaleColumns(T* columns, int64_t n) {
 // is not positive.
 template <typename T>
 MR_OUTLINE bool FactorCholesky(T* columns, int64_t n) {
-  return WithRegisters<T>(n, [=]<int kV>() __attribute__((always_inline)) {
-    if (!EliminateSymmetric<T, kV>(columns, n)) return false;
-    ScaleColumns<T, kV>(columns, n);
-    return true;
-  });
+  return WithRegisters<T>(
+      n, [=]<int kV>() __attribute__((always_inline)) {
+        if (!EliminateSymmetric<T, kV>(columns, n)) return false;
+        ScaleColumns<T, kV>(columns, n);
+        return true;
+      });
 }
 
 // The stride of columns that the functions above ask for.

@@ -91,11 +91,13 @@ static bool SolveSystem(const T* a, int64_t n, bool adjoint, const T* b, int64_t
   if (!lu.regular) return false;
   T inverses[kMostSmall];
   InvertDiagonal(Factor<T>{lu.columns.values, 1, lu.stride, lu.order}, n, inverses);
-  ForPanels<T>(k, [&](T* x, int64_t stride, int64_t first, int64_t columns) __attribute__((always_inline)) {
-    for (int64_t i = 0; i < n; ++i) LoadPanelRow(b + lu.order[i] * k + first, columns, x + i * stride, stride);
-    SolveLu(lu, inverses, x, stride, n);
-    for (int64_t i = 0; i < n; ++i) StorePanelRow(x + i * stride, columns, out + i * k + first);
-  });
+  ForPanels<T>(
+      k, [&](T * x, int64_t stride, int64_t first, int64_t columns) __attribute__((always_inline)) {
+        for (int64_t i = 0; i < n; ++i)
+          LoadPanelRow(b + lu.order[i] * k + first, columns, x + i * stride, stride);
+        SolveLu(lu, inverses, x, stride, n);
+        for (int64_t i = 0; i < n; ++i) StorePanelRow(x + i * stride, columns, out + i * k + first);
+      });
   return true;
 }
 
@@ -104,15 +106,16 @@ static bool SolveTriangle(const T* a, int64_t n, bool lower, bool adjoint, const
   const Factor<T> factor{a, adjoint ? 1 : n, adjoint ? n : 1};
   T inverses[kMostSmall];
   if (!InvertDiagonal(factor, n, inverses)) return false;
-  ForPanels<T>(k, [&](T* x, int64_t stride, int64_t first, int64_t columns) __attribute__((always_inline)) {
-    for (int64_t i = 0; i < n; ++i) LoadPanelRow(b + i * k + first, columns, x + i * stride, stride);
-    if (lower != adjoint) {
-      SolveFactor<T, false>(factor, inverses, x, stride, n);
-    } else {
-      SolveFactor<T, true>(factor, inverses, x, stride, n);
-    }
-    for (int64_t i = 0; i < n; ++i) StorePanelRow(x + i * stride, columns, out + i * k + first);
-  });
+  ForPanels<T>(
+      k, [&](T * x, int64_t stride, int64_t first, int64_t columns) __attribute__((always_inline)) {
+        for (int64_t i = 0; i < n; ++i) LoadPanelRow(b + i * k + first, columns, x + i * stride, stride);
+        if (lower != adjoint) {
+          SolveFactor<T, false>(factor, inverses, x, stride, n);
+        } else {
+          SolveFactor<T, true>(factor, inverses, x, stride, n);
+        }
+        for (int64_t i = 0; i < n; ++i) StorePanelRow(x + i * stride, columns, out + i * k + first);
+      });
   return true;
 }
 
@@ -209,21 +212,22 @@ static bool LeastSquaresOf(const T* a, int64_t m, int64_t n, T weight, const T* 
   T inverses[kMostSmall];
   InvertDiagonal(lower, size, inverses);
   Scratch<T> y;
-  ForPanels<T>(k, [&](T* z, int64_t width, int64_t first, int64_t columns) __attribute__((always_inline)) {
-    for (int64_t i = 0; i < m; ++i) LoadPanelRow(b + i * k + first, columns, z + i * width, width);
-    T* at = z;
-    if (tall) {
-      at = y.values;
-      Multiply(Factor<T>{a, 1, n}, n, m, z, width, at);
-    }
-    SolveFactor<T, false>(lower, inverses, at, width, size);
-    SolveFactor<T, true>(upper, inverses, at, width, size);
-    if (!tall) {
-      at = y.values;
-      Multiply(Factor<T>{a, 1, n}, n, m, z, width, at);
-    }
-    for (int64_t i = 0; i < n; ++i) StorePanelRow(at + i * width, columns, out + i * k + first);
-  });
+  ForPanels<T>(
+      k, [&](T * z, int64_t width, int64_t first, int64_t columns) __attribute__((always_inline)) {
+        for (int64_t i = 0; i < m; ++i) LoadPanelRow(b + i * k + first, columns, z + i * width, width);
+        T* at = z;
+        if (tall) {
+          at = y.values;
+          Multiply(Factor<T>{a, 1, n}, n, m, z, width, at);
+        }
+        SolveFactor<T, false>(lower, inverses, at, width, size);
+        SolveFactor<T, true>(upper, inverses, at, width, size);
+        if (!tall) {
+          at = y.values;
+          Multiply(Factor<T>{a, 1, n}, n, m, z, width, at);
+        }
+        for (int64_t i = 0; i < n; ++i) StorePanelRow(at + i * width, columns, out + i * k + first);
+      });
   return true;
 }
 

@@ -9,7 +9,7 @@ namespace millrace::cpu::MR_ISA {
 
 template <typename T>
 struct SmallReflections {
-  Scratch<T> vectors;            // row k: vector k from its number k on
+  Scratch<T> vectors;          // row k: vector k from its number k on
   T factors[kMostSmall] = {};  // 1 - factor * v * transposed(v)
 };
 
@@ -53,8 +53,7 @@ MR_INLINE void Reflect(const T* v, T factor, T* a, int64_t stride, int64_t from,
 // a (m x n) becomes R, of which the parts below the diagonal have no meaning. False: sums of squares leave
 // the range of T.
 template <typename T>
-MR_OUTLINE bool FactorQr(T* a, int64_t stride, int64_t m, int64_t n,
-                                                       SmallReflections<T>* reflections) {
+MR_OUTLINE bool FactorQr(T* a, int64_t stride, int64_t m, int64_t n, SmallReflections<T>* reflections) {
   constexpr T kLeast = sizeof(T) == 4 ? static_cast<T>(1e-30) : static_cast<T>(1e-290);
   const int64_t count = Smaller(m, n);
   for (int64_t k = 0; k < count; ++k) {
@@ -97,8 +96,8 @@ MR_OUTLINE bool FactorQr(T* a, int64_t stride, int64_t m, int64_t n,
 
 // `columns` columns of Q.
 template <typename T>
-MR_OUTLINE void FormQ(const SmallReflections<T>& reflections, int64_t m,
-                                                    int64_t count, int64_t columns, T* q, int64_t stride) {
+MR_OUTLINE void FormQ(const SmallReflections<T>& reflections, int64_t m, int64_t count, int64_t columns, T* q,
+                      int64_t stride) {
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t c = 0; c < stride; c += Fp<T>::kLanes) Store(q + i * stride + c, VecOf<T>{});
     if (i < columns) q[i * stride + i] = 1;

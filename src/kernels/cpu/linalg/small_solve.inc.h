@@ -14,7 +14,9 @@ struct Factor {
   int64_t row, step;
   const int32_t* order = nullptr;
 
-  __attribute__((always_inline)) const T* Row(int64_t i) const { return values + (order == nullptr ? i : order[i]) * row; }
+  __attribute__((always_inline)) const T* Row(int64_t i) const {
+    return values + (order == nullptr ? i : order[i]) * row;
+  }
 };
 
 constexpr int kBlockRows = 4;
@@ -45,8 +47,7 @@ MR_INLINE void SolveRows(const Factor<T>& factor, const T* inverses, T* x, int64
     rows[r] = factor.Row(i + r);
     for (int w = 0; w < kW; ++w) sums[r][w] = Load(x + (i + r) * stride + w * kLanes);
   }
-  SubtractProducts<T, kRows, kW>(sums, rows, factor.step, x, stride, kUpper ? i + kRows : 0,
-                                 kUpper ? n : i);
+  SubtractProducts<T, kRows, kW>(sums, rows, factor.step, x, stride, kUpper ? i + kRows : 0, kUpper ? n : i);
   for (int at = 0; at < kRows; ++at) {
     const int r = kUpper ? kRows - 1 - at : at;
     for (int w = 0; w < kW; ++w) {
@@ -78,8 +79,7 @@ MR_INLINE void SolvePanel(const Factor<T>& factor, const T* inverses, T* x, int6
 
 // In the place of b, which has rows of `stride` numbers. Inverses: of the diagonal, or null for ones.
 template <typename T, bool kUpper>
-MR_OUTLINE void SolveFactor(const Factor<T>& factor, const T* inverses, T* x,
-                                                          int64_t stride, int64_t n) {
+MR_OUTLINE void SolveFactor(const Factor<T>& factor, const T* inverses, T* x, int64_t stride, int64_t n) {
   const Factor<T> local = factor;
   constexpr int kWidth = kBlockRegisters * Fp<T>::kLanes;
   int64_t c = 0;
@@ -95,7 +95,8 @@ MR_OUTLINE void SolveFactor(const Factor<T>& factor, const T* inverses, T* x,
 }
 
 template <typename T, int kRows, int kW>
-MR_INLINE void MultiplyRows(const Factor<T>& factor, int64_t inner, const T* x, int64_t stride, int64_t i, T* out) {
+MR_INLINE void MultiplyRows(const Factor<T>& factor, int64_t inner, const T* x, int64_t stride, int64_t i,
+                            T* out) {
   VecOf<T> sums[kRows][kW];
   const T* rows[kRows];
   for (int r = 0; r < kRows; ++r) {
@@ -118,8 +119,8 @@ MR_INLINE void MultiplyPanel(const Factor<T>& factor, int64_t rows, int64_t inne
 
 // out = factor * x, both with rows of `stride` numbers.
 template <typename T>
-MR_OUTLINE void Multiply(const Factor<T>& factor, int64_t rows, int64_t inner, const T* x,
-                                                       int64_t stride, T* out) {
+MR_OUTLINE void Multiply(const Factor<T>& factor, int64_t rows, int64_t inner, const T* x, int64_t stride,
+                         T* out) {
   const Factor<T> local = factor;
   constexpr int kWidth = kBlockRegisters * Fp<T>::kLanes;
   int64_t c = 0;

@@ -31,8 +31,8 @@ MR_INLINE T ScaleOf(const T* a, int64_t n) {
 
 // Orthogonalise for the registers of a column.
 template <typename T>
-MR_OUTLINE bool OrthogonaliseColumns(T* g, int64_t stride, int64_t length, T* v,
-                                                                   int64_t v_stride, int64_t n) {
+MR_OUTLINE bool OrthogonaliseColumns(T* g, int64_t stride, int64_t length, T* v, int64_t v_stride,
+                                     int64_t n) {
   // Rounding errors of a product of columns are below this.
   const T tolerance = EpsilonOf<T>() * RootOf(static_cast<T>(length)) / 2;
   if (length == 2 * Fp<T>::kLanes && (v == nullptr || v_stride == length))
@@ -87,9 +87,11 @@ MR_OUTLINE bool TallSvd(const T* a, bool transposed, int64_t m, int64_t n, T* va
   }
   if (even > n) {
     for (int64_t c = 0; c < stride; c += Fp<T>::kLanes) Store(g.values + n * stride + c, VecOf<T>{});
-    for (int64_t c = 0; c < long_stride; c += Fp<T>::kLanes) Store(q.values + n * long_stride + c, VecOf<T>{});
+    for (int64_t c = 0; c < long_stride; c += Fp<T>::kLanes)
+      Store(q.values + n * long_stride + c, VecOf<T>{});
   }
-  if (!OrthogonaliseColumns(g.values, stride, stride, left != nullptr ? q.values : nullptr, long_stride, even))
+  if (!OrthogonaliseColumns(g.values, stride, stride, left != nullptr ? q.values : nullptr, long_stride,
+                            even))
     return false;
   T norms[kMostSmall];
   int32_t places[kMostSmall];

@@ -97,7 +97,8 @@ MR_INLINE IntOf<T> LargestLane(IntOf<T> v) {
 }
 template <typename T>
 MR_INLINE T SumOfLanes(VecOf<T> v) {
-  return Across(v, [](VecOf<T> a, VecOf<T> b) __attribute__((always_inline)) { return a + b; });
+  return Across(
+      v, [](VecOf<T> a, VecOf<T> b) __attribute__((always_inline)) { return a + b; });
 }
 
 template <int... kLane>
@@ -195,7 +196,7 @@ MR_INLINE void StoreMatrix(const T* from, int64_t stride, int64_t rows, int64_t 
 // A scratch matrix of `columns` rows, rounded up to lanes. With kLower only the lower half of `from` counts.
 template <typename T, bool kLower = false>
 MR_OUTLINE void LoadTransposed(const T* from, int64_t row, int64_t rows, int64_t columns, T* to,
-                              int64_t stride) {
+                               int64_t stride) {
   constexpr int64_t kLanes = Fp<T>::kLanes;
   for (int64_t c = 0; c < columns; c += kLanes) {
     for (int64_t r = kLower ? c : 0; r < stride; r += kLanes) {
@@ -219,7 +220,7 @@ MR_OUTLINE void LoadTransposed(const T* from, int64_t row, int64_t rows, int64_t
 // becomes row place[r], or r where place is null. With kLower only its lower half is not zero.
 template <typename T, bool kLower = false>
 MR_OUTLINE void StoreTransposed(T* from, int64_t stride, int64_t rows, int64_t columns, const int32_t* place,
-                               T* to) {
+                                T* to) {
   constexpr int64_t kLanes = Fp<T>::kLanes;
   for (int64_t r = 0; r < rows; r += kLanes) {
     for (int64_t c = 0; c < columns; c += kLanes) {

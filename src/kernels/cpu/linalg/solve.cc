@@ -59,7 +59,8 @@ class CholeskyKernel final : public OpKernel {
       return VisitReal(in, [&]<typename T>() {
         return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 30, [&](int64_t i) -> Status {
           const int64_t at = i * n * n;
-          if (!cpu::SmallMatrices<T>().cholesky(in.data<T>() + at, n, out->data<T>() + at)) return NotPositive();
+          if (!cpu::SmallMatrices<T>().cholesky(in.data<T>() + at, n, out->data<T>() + at))
+            return NotPositive();
           return Status();
         });
       });
@@ -182,7 +183,8 @@ class DeterminantKernel final : public OpKernel {
             VisitReal(in, [&]<typename T>() {
               T found[cpu::kMostSmall];
               odd = cpu::SmallMatrices<T>().pivots(in.data<T>() + i * n * n, n, found);
-              for (int64_t k = 0; k < n; ++k) pivots[static_cast<size_t>(k)] = S(static_cast<double>(found[k]));
+              for (int64_t k = 0; k < n; ++k)
+                pivots[static_cast<size_t>(k)] = S(static_cast<double>(found[k]));
             });
             sign = S(odd ? -1 : 1);
           } else if (small) {
