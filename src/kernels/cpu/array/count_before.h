@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// The number of elements of a sorted array for which `before` holds, which are its first ones. Without
-// branches: those of a binary search are mispredicted half of the time.
+// The number of elements of a sorted array for which `before` holds; these are its first ones. Without
+// branches: half of the branches of a binary search are mispredicted.
 template <typename T, typename Before>
 int64_t CountBefore(const T* array, int64_t n, Before before) {
   if (n == 0) return 0;

@@ -6,12 +6,12 @@
 
 namespace millrace {
 
-// Rows of `params` along `axis` by `indices`, with the first `batch_dims` dimensions of both walked together,
-// as output 0. REQUIRES: 0 <= batch_dims <= axis < params.rank(), batch_dims <= indices.rank().
+// Sets output 0 to the rows of `params` along `axis` at `indices`; the first `batch_dims` dimensions of both
+// are batch dimensions. REQUIRES: 0 <= batch_dims <= axis < params.rank(), batch_dims <= indices.rank().
 Status GatherInto(KernelContext& context, const Tensor& params, const Tensor& indices, int axis,
                   int batch_dims);
 
-// Slices of `params` by the vectors that are the last dimension of `indices`, as output 0.
+// Sets output 0 to the slices of `params` at the index vectors in the last dimension of `indices`.
 Status GatherNdInto(KernelContext& context, const Tensor& params, const Tensor& indices);
 
 }  // namespace millrace

@@ -6,22 +6,22 @@
 
 namespace millrace {
 
-// How tensors get mirrored borders: with the elements at the border twice (symmetric) or once (reflect).
+// Whether mirror padding repeats the element at the border (symmetric) or not (reflect).
 enum class MirrorMode { kReflect, kSymmetric };
 inline MirrorMode ReadMirrorMode(KernelConstruction& c) {
   return c.Attr<std::string>("mode") == "REFLECT" ? MirrorMode::kReflect : MirrorMode::kSymmetric;
 }
 
-// For each dimension of a tensor with borders: which element of the bare tensor each of its elements is.
+// For each dimension of a padded tensor: the index in the unpadded tensor for each index.
 struct MirrorMap {
   TensorShape bare, padded;
   std::vector<std::vector<int64_t>> sources;
 };
-// `shape` is that of the bare tensor or, with `is_padded`, of the one with borders.
+// `shape` is that of the unpadded tensor or, with `is_padded`, of the padded one.
 StatusOr<MirrorMap> MakeMirrorMap(const TensorShape& shape, bool is_padded, const Tensor& paddings,
                                   MirrorMode mode);
 
-// Fills `out`, of the map's padded shape, from `in`, of its bare one.
+// Fills `out`, of shape map.padded, from `in`, of shape map.bare.
 void MirrorPad(const KernelContext& context, const MirrorMap& map, const Tensor& in, Tensor* out);
 
 }  // namespace millrace

@@ -18,7 +18,7 @@ namespace millrace::boosted {
 struct Node {
   enum class Kind : uint8_t { kLeaf, kBucketized, kCategorical };
   Kind kind = Kind::kLeaf;
-  std::vector<float> values;  // of a leaf, or of the one in whose place a split is; empty: zeros
+  std::vector<float> values;  // of a leaf, or of the leaf that a split replaced; empty: zeros
   float gain = 0;
   int32_t feature = 0;
   int32_t dimension = 0;

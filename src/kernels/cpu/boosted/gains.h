@@ -15,17 +15,17 @@ struct Penalties {
   float l2 = 0;
 };
 
-// The value of a leaf that minimises gradient * w + (hessian + l2) * w^2 / 2 + l1 * |w|, and twice what is
-// gained by it.
+// The value of a leaf that minimises gradient * w + (hessian + l2) * w^2 / 2 + l1 * |w|, and twice the
+// decrease of that function.
 struct LeafValue {
   float weight = 0;
   float gain = 0;
 };
 LeafValue BestLeaf(float gradient, float hessian, const Penalties& penalties);
 
-// The same for leaves of several values: `weights` gets as many as there are gradients, and the gain is
-// returned. The hessian has a value for each (a diagonal) or all of a square matrix. Zeros where the matrix
-// is singular.
+// The same for leaves of several values: sets `weights`, one for each gradient, and returns the gain. The
+// hessian is a diagonal, with one value for each gradient, or a full square matrix. Weights are zero if the
+// matrix is singular.
 float BestLeaf(std::span<const float> gradients, std::span<const float> hessians, const Penalties& penalties,
                std::span<float> weights);
 

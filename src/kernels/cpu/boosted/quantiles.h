@@ -8,8 +8,8 @@
 
 namespace millrace::boosted {
 
-// A value with its weight, and the bounds of its rank: what is less weighs at least `min_rank`, what is not
-// more at most `max_rank`.
+// A value with its weight, and the bounds of its rank: smaller values weigh at least `min_rank` in total,
+// values that are not larger at most `max_rank`.
 struct QuantileEntry {
   float value = 0;
   float weight = 0;
@@ -20,8 +20,8 @@ struct QuantileEntry {
   float next_min_rank() const { return min_rank + weight; }
 };
 
-// Weighted quantiles of many values, by some of them (Zhang and Wang, "A Fast Algorithm for Approximate
-// Quantiles in High Speed Data Streams", with weights as in XGBoost). Entries ascend by value.
+// Weighted quantiles, approximated by some of the values (Zhang and Wang, "A Fast Algorithm for Approximate
+// Quantiles in High Speed Data Streams", with weights as in XGBoost). Entries are in ascending order.
 class QuantileSummary {
  public:
   QuantileSummary() = default;
@@ -31,7 +31,7 @@ class QuantileSummary {
 
   const std::vector<QuantileEntry>& entries() const { return entries_; }
   void Merge(const QuantileSummary& other);
-  // Leaves about so many entries, and makes ranks less certain by `epsilon` or by one of that many parts.
+  // Keeps about `size` entries, and increases the error of ranks by the larger of `epsilon` and 1 / size.
   void Compress(int64_t size, double epsilon);
   // Approximately this number of values, which divide the weight into equal parts.
   std::vector<float> Boundaries(int64_t num_boundaries) const;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the resources of boosted trees share: kernels for their handles.
+// Kernels for the handles of boosted trees resources.
 #pragma once
 
 #include "kernel/resource_op.h"
@@ -9,7 +9,7 @@
 
 namespace millrace::boosted {
 
-// Makes no resource: the handle is a name.
+// Creates no resource: the handle is only a name.
 template <typename Resource>
 class HandleKernel final : public OpKernel {
  public:

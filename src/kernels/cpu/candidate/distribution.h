@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// How classes are distributed that candidate samplers draw from.
+// The distributions of classes from which candidate samplers draw.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// Classes from 0. Not thread-safe.
+// A distribution over the classes 0, 1, … Not thread-safe.
 class CandidateDistribution {
  public:
   virtual ~CandidateDistribution() = default;

@@ -11,9 +11,9 @@
 
 namespace millrace {
 
-// One member's part of one collective operation. The members stand in a ring in the order of their ranks, and
-// each hands buffers to the next one. Tensors are cut into chunks of about a MiB, which travel independently.
-// A value does not depend on how they are cut, nor on timing. Holds itself until it has ended.
+// One member's part of one collective operation. The members form a ring in the order of their ranks, and
+// each sends buffers to the next one. Tensors are cut into chunks of about a MiB, which are sent
+// independently. Values depend neither on these nor on timing. Holds a reference to itself until it ends.
 class Ring : public RefCounted {
  public:
   // `key` identifies the operation in the step. `done` is called once, when all sent buffers have been

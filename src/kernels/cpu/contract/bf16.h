@@ -25,8 +25,8 @@ void SetActiveBf16UnitForTest(Bf16Unit unit);
 // product of two factors is exact. Sums are rounded to float in an order that depends on the shape alone.
 // Denormal numbers count as zero. Results are the same bits for any number of threads.
 //
-// The functions return false where no unit is active, where the shape does not gain (few rows or columns), or
-// where memory is short: the results are not defined then, and the caller takes another way.
+// The functions return false if no unit is active, if the shape is too small to gain (few rows or columns),
+// or if memory is short: the results are then undefined, and the caller uses another algorithm.
 
 // As Gemm (gemm.h), without `accumulate`. With Out = uint16_t the epilogue has no residual and no `rows`.
 // `packed` is B by PackBf16 or null.
@@ -40,7 +40,7 @@ int64_t PackedBf16Elements(int64_t k, int64_t n);
 void PackBf16(int64_t k, int64_t n, const float* b, int64_t ldb, bool transposed, uint16_t* packed,
               Parallel& parallel);
 
-// As ConvPlan's (conv.h), of NHWC images.
+// As ConvPlan's (conv.h), for NHWC images.
 template <typename In, typename Out>
 bool ConvBf16(const ConvParams& params, const In* input, const In* filter, Out* output, Parallel& parallel,
               const GemmEpilogue<float>& epilogue = {}, const uint16_t* packed = nullptr);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the products and the convolutions of bfloat16 share.
+// Code that the products and the convolutions of bfloat16 share.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace millrace::cpu {
 
-// All panels of B (bf16.h). REQUIRES: a unit is active.
+// Packs all panels of B (bf16.h). REQUIRES: a unit is active.
 template <typename T>
 void PackPanels(int64_t k, int64_t n, const T* b, int64_t ldb, bool transposed, uint16_t* packed,
                 Parallel& parallel);
 
-// Where results go.
+// The output of a product.
 struct Bf16Results {
   void* out;
   bool to_float;
   int64_t columns;
   const GemmEpilogue<float>& epilogue;
 
-  // The block of `rows` rows, at `offsets` in the output, from column `column` on. Between begin and end of
-  // the kernels.
+  // Computes the block of `rows` rows, at `offsets` in the output, from column `column` on. To be called
+  // between begin and end of the kernels.
   void Multiply(const Bf16Kernels& kernels, const uint16_t* a, const uint16_t* b, int64_t steps, int64_t rows,
                 const int64_t* offsets, int64_t column) const;
 };

@@ -6,8 +6,8 @@
 
 namespace millrace::cpu {
 
-// The tables that bf16_simd.cc was compiled for; null where the compiler cannot. Whether the processor can
-// run them is bf16.cc's concern.
+// The tables that bf16_simd.cc was compiled for; null if the compiler does not support the instructions.
+// bf16.cc checks whether the processor does.
 const Bf16Kernels* AmxKernels();
 const Bf16Kernels* VectorBf16Kernels();
 

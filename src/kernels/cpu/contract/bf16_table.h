@@ -11,16 +11,16 @@ namespace millrace::cpu {
 
 // Operands are packed in tiles of 16 rows of 64 bytes, two side by side for each step of 32 along k:
 // - of A, a group of 32 rows: row r of a tile has the 32 values of one row;
-// - of B, a panel of 32 columns: row r of a tile has the values 2r and 2r + 1 of 16 columns in turns.
-// What lies beyond k is zero; rows and columns beyond the matrix are not defined.
+// - of B, a panel of 32 columns: row r of a tile has the values 2r and 2r + 1 of 16 columns, interleaved.
+// Values beyond k are zero; rows and columns beyond the matrix are undefined.
 inline constexpr int64_t kBf16Group = 32;                      // rows of A, columns of B
 inline constexpr int64_t kBf16Step = 32;                       // values along k
 inline constexpr int64_t kBf16Tile = 16 * 32;                  // elements
 inline constexpr int64_t kBf16StepElements = 2 * kBf16Tile;    // of a group for a step
 inline constexpr int64_t kBf16Sums = kBf16Group * kBf16Group;  // floats of a block of results
 
-// Up to 32 rows (as_rows: of A) or columns of a matrix, `count` x k. With along_k the values of one row lie
-// side by side and rows `ld` elements apart; otherwise values at the same k lie side by side.
+// Up to 32 rows (as_rows: of A) or columns of a matrix, `count` x k. With along_k the values of one row are
+// contiguous and rows are `ld` elements apart; otherwise values at the same k are contiguous.
 struct Bf16Pack {
   const void* source;
   bool is_float;  // rounded to nearest, ties to even
@@ -37,9 +37,9 @@ struct Bf16Run {
   int64_t length;
 };
 
-// One row of A that is put together from runs. With `aligned` each run begins at a new step and is filled
-// with zeros up to the next; otherwise runs go on where the last one ended, by way of `line`, which has room
-// for all of them rounded up to a step.
+// One row of A that is concatenated from runs. With `aligned` each run begins at a new step and is padded
+// with zeros up to the next; otherwise each run begins where the last one ended, and is copied through
+// `line`, which has room for all of them rounded up to a step.
 struct Bf16Gather {
   const Bf16Run* runs;
   int64_t count;
@@ -53,12 +53,12 @@ struct Bf16Gather {
 struct Bf16Block {
   const uint16_t *a, *b;
   int64_t steps;
-  int64_t rows, cols;  // 1 to 32; other sums are not defined
+  int64_t rows, cols;  // 1 to 32; other sums are undefined
   float* sums;
   bool accumulate;
 };
 
-// A block of results on its way out; the epilogue is that of gemm.h.
+// The last stage of a block of results; the epilogue is that of gemm.h.
 struct Bf16Finish {
   const float* sums;
   int64_t rows, cols;
@@ -70,13 +70,13 @@ struct Bf16Finish {
 };
 
 struct Bf16Kernels {
-  // floats to bfloat16.
+  // Converts floats to bfloat16.
   void (*round)(const float* in, int64_t count, uint16_t* out);
   void (*pack)(const Bf16Pack& pack);
   void (*gather)(const Bf16Gather& gather);
   // Concatenates `runs`.
   void (*join)(const Bf16Run* runs, int64_t count, uint16_t* out);
-  // Around any number of calls of multiply on one thread, of blocks of at most `rows` rows.
+  // To be called before and after any number of calls of multiply on one thread, of at most `rows` rows each.
   void (*begin)(int64_t rows);
   void (*multiply)(const Bf16Block& block);
   void (*end)();

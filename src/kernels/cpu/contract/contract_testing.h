@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of this folder share.
+// Helpers for the tests of this folder.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class ThreadedParallel final : public Parallel {
   int threads_;
 };
 
-// Every level that this processor has, and the active one restored at the end.
+// Calls fn for every level that this processor supports, and restores the active one.
 template <typename F>
 void ForEachIsa(const F& fn) {
   const Isa before = ActiveIsa();
@@ -53,7 +53,7 @@ void ForEachIsa(const F& fn) {
   SetActiveIsaForTest(before);
 }
 
-// What an epilogue may end with: x / 2.
+// An example of GemmEpilogue::rows: x / 2.
 template <typename T>
 void Halve(const void* in, void* out, int64_t count) {
   for (int64_t i = 0; i < count; ++i) static_cast<T*>(out)[i] = static_cast<const T*>(in)[i] / 2;
@@ -78,7 +78,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-// The vectors that an epilogue points to; those that are empty are left out of it.
+// The vectors that an epilogue points to; empty ones are left out.
 template <typename T>
 struct EpilogueData {
   std::vector<T> scale, bias, residual;
@@ -124,8 +124,8 @@ bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-// The largest difference, where sums of `terms` products of values within [-1, 1] are expected; in units of
-// what rounding may do to them.
+// The largest error of sums of `terms` products of values within [-1, 1], in units of the expected rounding
+// error.
 template <typename T>
 double ErrorOf(const std::vector<T>& got, const std::vector<double>& want, int64_t terms) {
   if (got.size() != want.size()) return INFINITY;

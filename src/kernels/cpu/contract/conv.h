@@ -15,8 +15,8 @@ namespace millrace::cpu {
 enum class ImageLayout { kNhwc, kNchw };
 
 // Sizes of one convolution. The filter is [filter_h, filter_w, in_c, out_c] for both layouts. The caller has
-// computed the output size and the padding (see SamePadding below); only the padding before matters here,
-// what lies after the image is zero as far as the windows reach.
+// computed the output size and the padding; only the padding at the top and the left is needed here, pixels
+// beyond the image count as zero.
 struct ConvParams {
   int64_t batch = 0;
   int64_t in_h = 0, in_w = 0, in_c = 0;
@@ -35,11 +35,11 @@ struct ConvParams {
 template <typename T>
 using ConvEpilogue = GemmEpilogue<T>;
 
-// The plan for one shape: which algorithm, its tables. A kernel keeps one and makes a new one when the shape
+// The plan for one shape: the algorithm and its tables. A kernel keeps one and makes a new one when the shape
 // changes; making one costs about a microsecond. Immutable, so any number of threads may use it at the same
 // time. The decomposition depends on the shape only: results are the same bits for every number of threads.
 // REQUIRES of the parameters: sizes >= 0, strides and dilations >= 1, pads >= 0, and products of dims fit
-// int64_t. Sizes of zero are allowed anywhere: sums over nothing are zero.
+// int64_t. Sizes of zero are allowed anywhere: empty sums are zero.
 class ConvPlan {
  public:
   explicit ConvPlan(const ConvParams& params);
@@ -50,8 +50,8 @@ class ConvPlan {
   const ConvParams& params() const;
 
   // output[batch, out_h, out_w, out_c] from input and filter. All pointers dense, none overlap. `packed` is
-  // the filter by PackMatrix in the shape that packing() gives, or null; results are the same, except by a
-  // shape with `winograd`, whose sums are rounded in other places.
+  // the filter by PackMatrix in the shape that packing() gives, or null; results are the same, except for a
+  // shape with `winograd`, whose sums are rounded differently.
   void Forward(const float* input, const float* filter, float* output, Parallel& parallel,
                const ConvEpilogue<float>& epilogue = {}, const float* packed = nullptr) const;
   void Forward(const double* input, const double* filter, double* output, Parallel& parallel,

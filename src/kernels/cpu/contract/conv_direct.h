@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Convolution for channels enough to fill vectors, NHWC. Bands of rows are copied with their padding, and a
-// row of the filter is then one run of a product whose rows are pixels: no patch is ever written out.
+// Convolution for enough channels to fill vectors, NHWC. Bands of rows are copied with their padding, and a
+// row of the filter is then one run of a product whose rows are pixels: no patch matrix is ever written.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ class DirectConv {
  public:
   explicit DirectConv(const ConvParams& params);
 
-  // As in ConvPlan. False: no memory.
+  // As in ConvPlan. False: memory is short.
   template <typename T>
   bool Forward(const T* input, const T* filter, T* output, Parallel& parallel,
                const ConvEpilogue<T>& epilogue, const T* packed) const;
   PackedShape packing() const {
     return {output_runs_.length, static_cast<int64_t>(output_runs_.offsets.size()), p_.out_c};
   }
-  // Results that a filter is read for at a time.
+  // The number of results that are computed each time the filter is read.
   int64_t pixels_at_a_time() const { return output_.band_rows * p_.out_w; }
   template <typename T>
   bool BackpropInput(const T* filter, const T* out_grad, T* in_grad, Parallel& parallel) const;
@@ -62,9 +62,9 @@ class DirectConv {
     Runs runs;
   };
 
-  // Rows of a band whose row takes row_elements and gives `pixels` results; bands share some rows. Where
-  // images are few, `finer` cuts smaller bands for the threads; without it, bands for which a filter beyond
-  // the caches is read again and again are larger.
+  // The number of rows of a band, given row_elements and `pixels` results per row; bands share some rows.
+  // With `finer`, bands are smaller if there are few images, to use all threads; without it, bands are larger
+  // if the filter exceeds the caches, since each band reads it again.
   int64_t BandRows(int64_t rows, int64_t pixels, int64_t row_elements, int64_t shared_rows,
                    bool finer = true) const;
   // `packs`: the filter is packed for each band, of whose rows, where they aren't copied, only those that are

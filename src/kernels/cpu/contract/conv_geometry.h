@@ -14,9 +14,9 @@ namespace millrace::cpu {
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
-// One spatial dimension. Output o sees input o * stride + k * dilation - pad for each k of the filter.
-// Counted in padded pixels u = input + pad, split by stride into u = q * stride + phase: tap k always looks
-// at phase (k * dilation) % stride, `shift` places further on.
+// One spatial dimension. Output o reads input o * stride + k * dilation - pad for each k of the filter.
+// In padded pixels u = input + pad, split by stride into u = q * stride + phase, tap k always reads
+// phase (k * dilation) % stride, at offset `shift`.
 struct ConvAxis {
   int64_t in, out, filter, stride, dilation, pad;
 
@@ -32,7 +32,7 @@ inline ConvAxis ColumnAxis(const ConvParams& p) {
   return {p.in_w, p.out_w, p.filter_w, p.stride_w, p.dilation_w, p.pad_left};
 }
 
-// A phase that some tap looks at, and its taps in ascending order.
+// A phase that is read by some tap, and its taps in ascending order.
 struct AxisPhase {
   int64_t phase;
   std::vector<int64_t> taps;
@@ -50,8 +50,8 @@ inline std::vector<AxisPhase> PhasesOf(const ConvAxis& axis) {
   return phases;
 }
 
-// Whether padded copies are of the size of the images: padding, dilation and stride can be anything, and what
-// they ask for must not decide how much is allocated.
+// Whether padded copies have about the size of the images: padding, dilation and stride can be anything, and
+// must not determine how much is allocated.
 inline bool IsModest(const ConvParams& p) {
   constexpr int64_t kMaxFilterSide = 256;
   if (std::max(p.filter_h, p.filter_w) > kMaxFilterSide) return false;
@@ -79,7 +79,7 @@ inline ImageStrides OutputStrides(const ConvParams& p) {
   return StridesOf(p.layout, p.out_h, p.out_w, p.out_c);
 }
 
-// The i of [0, count) with 0 <= start + i * step < limit form one range.
+// The range of i in [0, count) with 0 <= start + i * step < limit.
 struct IndexRange {
   int64_t begin, end;
   int64_t size() const { return end - begin; }
@@ -92,8 +92,8 @@ inline IndexRange InsideRange(int64_t start, int64_t step, int64_t limit, int64_
   return {std::min(begin, last), last};
 }
 
-// Columns at which the panels of a packed matrix begin (simd_gemm.inc.h), and behind the last one, the end:
-// units that threads share.
+// Columns at which the panels of a packed matrix begin (simd_gemm.inc.h), followed by the end: the units that
+// threads share.
 inline std::vector<int64_t> PanelBounds(int64_t columns, int64_t lanes) {
   std::vector<int64_t> bounds{0};
   for (int64_t left = CeilDiv(columns, lanes); left > 0;) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Convolution as plain loops that need no memory: for shapes that no other algorithm takes (padding or
-// dilation far larger than the image) and for when memory is short. Output rows, or images for the gradients,
-// are the units.
+// Convolution as plain loops that need no memory: for shapes that no other algorithm supports (padding or
+// dilation far larger than the image) and for the case that memory is short. The units are output rows, or
+// images for the gradients.
 #pragma once
 
 #include "kernels/cpu/contract/conv.h"

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Convolution for few channels. Each image, or a band of its rows, is spread into padded planes, one for
-// every channel and every phase of the stride. In them a tap of the filter is a fixed offset, so that the
-// output is a sum of shifted signals, and vectors run along pixels however few the channels are. The columns
-// of padding between rows give values that are not read.
+// Convolution for few channels. Each image, or a band of its rows, is copied to padded planes, one for
+// every channel and every phase of the stride. A tap of the filter is a fixed offset in the planes, so that
+// the output is a sum of shifted signals, and vectors run along pixels however few the channels are. The
+// results in the columns of padding between rows are not used.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ class PlanarConv {
  public:
   explicit PlanarConv(const ConvParams& params);
 
-  // Elements that the filter's gradient sums in, per thread.
+  // The number of elements, per thread, in which the filter's gradient is summed.
   int64_t sums_elements() const { return static_cast<int64_t>(tap_offsets_.size()) * p_.out_c * kMaxLanes; }
 
-  // As in ConvPlan. False: no memory, nothing was written that matters.
+  // As in ConvPlan. False: memory is short; the output is then undefined.
   template <typename T>
   bool Forward(const T* input, const T* filter, T* output, Parallel& parallel,
                const ConvEpilogue<T>& epilogue) const;
@@ -31,7 +31,7 @@ class PlanarConv {
   bool BackpropFilter(const T* input, const T* out_grad, T* filter_grad, Parallel& parallel) const;
 
  private:
-  static constexpr int64_t kMaxLanes = 16;  // of any vector; buffers end with so many spare elements
+  static constexpr int64_t kMaxLanes = 16;  // of any vector; buffers end with this number of spare elements
 
   // Bands of rows and the planes of one band.
   struct Bands {

@@ -20,19 +20,19 @@ struct GemmShape {
   int64_t k = 0;
   bool trans_a = false;
   bool trans_b = false;
-  bool accumulate = false;  // add to what C holds
+  bool accumulate = false;  // add to the values in C
   int64_t lda = 0;          // elements between stored rows; 0 means dense
   int64_t ldb = 0;
   int64_t ldc = 0;
 };
 
-// What happens to the results, in this order; what is null or none is left out:
+// The operations on the results, in this order; those that are null or none are skipped:
 // C = rows(rectify(C * scale[column] + bias[column] + residual[row, column])).
 template <typename T>
 struct GemmEpilogue {
   const T* scale = nullptr;     // n values
   const T* bias = nullptr;      // n values
-  const T* residual = nullptr;  // as C lies, and not C
+  const T* residual = nullptr;  // in the layout of C; must not be C
   Rectify rectify = Rectify::kNone;
   // Any function of one element, over count elements in place; called on parts of rows.
   void (*rows)(const void* in, void* out, int64_t count) = nullptr;
@@ -45,12 +45,12 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, float* c, Para
 void Gemm(const GemmShape& shape, const double* a, const double* b, double* c, Parallel& parallel,
           const GemmEpilogue<double>& epilogue = {}, const double* packed = nullptr);
 
-// Whether adding to C (accumulate) gives the same bits as C for a residual: sums that are not cut are added
-// once, at the end.
+// Whether adding to C (accumulate) gives the same bits as C as the residual: sums that are not split are
+// added once, at the end.
 bool AddsOnce(const GemmShape& shape);
 
 // A matrix in the order in which the inner loops read it: `runs` times k rows of n columns. The order depends
-// on the instruction set. With `winograd` it is a filter [3, 3, k, n] as conv_winograd.h takes it.
+// on the instruction set. With `winograd` it is a filter [3, 3, k, n] in the form of conv_winograd.h.
 struct PackedShape {
   int64_t k = 0, runs = 1, n = 0;
   bool winograd = false;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Which instruction set the vectorised code uses.
+// The instruction set that the vectorised code uses.
 #pragma once
 
 namespace millrace::cpu {
@@ -11,7 +11,7 @@ enum class Isa { kBaseline = 0, kAvx2 = 1, kAvx512 = 2 };
 Isa DetectedIsa();
 
 // The level in use: the detected one, lowered by MILLRACE_CPU_ISA=baseline|avx2|avx512 (read once, at first
-// use). Units of code compiled per level are chosen by this and nothing else.
+// use). It alone chooses among the units of code that are compiled per level.
 Isa ActiveIsa();
 
 // Sets the level for the tests of this process; a level above the detected one is lowered to it.

@@ -9,8 +9,8 @@
 namespace millrace::cpu {
 
 // A borrowed reference to a callable void(int64_t begin, int64_t end). It owns nothing: the callable must
-// outlive the call it is passed to. One pointer to the object and one to a function, so that passing it costs
-// nothing.
+// outlive the call it is passed to. It is two pointers, to the object and to a function, and cheap to
+// pass.
 class ShardFn {
  public:
   template <typename F>
@@ -28,10 +28,10 @@ class ShardFn {
   void (*call_)(void*, int64_t, int64_t);
 };
 
-// How the kernels of this folder get more than one thread. The engine implements it over its pool.
-// Contract: For() calls `fn` on disjoint, non-empty ranges whose union is [0, total), perhaps at the same
-// time on several threads, one of which is the caller; it returns when all have returned. It may choose any
-// ranges: no result here depends on the choice. `cost_per_unit_ns` is an estimate for one unit.
+// The interface by which the kernels of this folder run on several threads. The engine implements it with its
+// pool. Contract: For() calls `fn` on disjoint, non-empty ranges whose union is [0, total), perhaps at the
+// same time on several threads, one of which is the caller; it returns when all have returned. It may choose
+// any ranges: no result here depends on the choice. `cost_per_unit_ns` is an estimate for one unit.
 struct Parallel {
   virtual ~Parallel() = default;
   virtual int num_threads() const = 0;

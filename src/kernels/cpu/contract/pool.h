@@ -10,8 +10,8 @@
 
 namespace millrace::cpu {
 
-// Sizes of one pooling. What a window covers outside the image doesn't count: max ignores it and average
-// divides by the number of pixels inside. A window that lies wholly outside gives the lowest finite value
+// Sizes of one pooling. Pixels of a window outside the image don't count: max ignores them and average
+// divides by the number of pixels inside. A window that is wholly outside gives the lowest finite value
 // (max) or 0 (average). REQUIRES: sizes >= 0, windows and strides >= 1, pads >= 0.
 struct PoolParams {
   int64_t batch = 0;
@@ -22,8 +22,8 @@ struct PoolParams {
   int64_t pad_top = 0, pad_left = 0;
 };
 
-// All are instantiated for float and double, those of the maximum for int64_t, too, in plain loops. NaN wins
-// over every number in max.
+// All are instantiated for float and double, those of the maximum also for int64_t, as plain loops. For max,
+// NaN is larger than every number.
 template <typename T>
 void MaxPool(const PoolParams& params, const T* input, T* output, Parallel& parallel);
 
@@ -33,7 +33,7 @@ template <typename T>
 void MaxPoolGrad(const PoolParams& params, const T* input, const T* out_grad, T* in_grad, Parallel& parallel);
 
 // The gradient of MaxPoolGrad for its out_grad: each output takes the value that `in_grad` has at the first
-// maximum of its window, 0 when the window lies wholly outside.
+// maximum of its window, 0 if the window is wholly outside.
 template <typename T>
 void MaxPoolGradGrad(const PoolParams& params, const T* input, const T* in_grad, T* out, Parallel& parallel);
 

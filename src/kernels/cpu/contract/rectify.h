@@ -6,7 +6,7 @@
 
 namespace millrace::cpu {
 
-// Activations that cost next to nothing while results are still in registers. NaN stays NaN.
+// Activations that are almost free while results are still in registers. NaN stays NaN.
 enum class Rectify : uint8_t { kNone, kRelu, kRelu6 };
 
 template <typename T>

@@ -7,8 +7,8 @@
 
 namespace millrace::cpu {
 
-// A block of temporary memory, aligned to 64 bytes, held until the end of the scope. Blocks are kept by the
-// thread that releases them, a few and of moderate size, so that steady work allocates nothing. Scopes may
+// A block of temporary memory, aligned to 64 bytes, held until the end of the scope. The thread that releases
+// blocks keeps a few of moderate size, so that repeated work allocates nothing. Scopes may
 // nest: a thread that runs another kernel while it waits for its own gets other blocks. Contents are
 // undefined.
 class Scratch {

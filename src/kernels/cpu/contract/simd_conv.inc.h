@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Sums of shifted signals: the inner loops of convolution on images whose channels lie in planes. Included by
+// Sums of shifted signals: the inner loops of convolution on images with a plane per channel. Included by
 // simd_*.cc only, inside their own namespace.
 
 constexpr int kMaxTileOuts = kRegisters == 32 ? 8 : 6;
 
-// Vectors of positions per tile: the accumulators, the smaller of both factors and one more fill the
+// Vectors of positions per tile: the accumulators, the smaller number of the factors and one more fill the
 // registers.
 constexpr int MaxTileVectors(int outs) {
   constexpr int kWide[] = {0, 8, 8, 8, 6, 5, 4, 3, 3};

@@ -3,25 +3,25 @@
 // The product of one block: panels of one to three vectors of B's columns, packed where that pays, times
 // tiles of A's rows (simd_tile.inc.h). Included by simd_*.cc only, inside their own namespace.
 
-// Memory that is read later, which tiles bring nearer while they compute.
+// Memory that is read later, which tiles prefetch while they compute.
 struct Ahead {
   const char* at = nullptr;  // null: nothing
   const char* end = nullptr;
   int64_t step = 0;
-  int64_t tile_step = 0;  // from one tile to the next; 0: each goes on where the one before ended
+  int64_t tile_step = 0;  // from one tile to the next; 0: each begins where the previous one ended
 };
 
-// Rows so far apart lie in the same set of the first cache, which holds twelve lines; more of them, read side
-// by side, would drive each other out.
+// Rows at this distance are in the same set of the first cache, which holds twelve lines; more of them, read
+// in turn, would evict each other.
 constexpr int kMaxRowsThatMeet = 8;
 template <typename T>
 constexpr bool MeetInCache(int64_t row) {
   return row * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
 }
 
-// All rows of the block against one panel. Tiles differ in height by at most one row. With `rows_follow`, the
-// rows of A lie one after the other and each tile asks for those of the next one; `ahead` goes on with each
-// tile.
+// Multiplies all rows of the block with one panel. Tiles differ in height by at most one row. With
+// `rows_follow`, the rows of A are contiguous and each tile prefetches those of the next one; `ahead`
+// advances with each tile.
 template <typename T, int kVectors>
 void PanelTimesRows(int64_t m, TileArgs<T> t, bool rows_follow, Ahead& ahead) {
   constexpr int kMax = MaxTileRows(kVectors);
@@ -30,7 +30,7 @@ void PanelTimesRows(int64_t m, TileArgs<T> t, bool rows_follow, Ahead& ahead) {
       t.a_col == 1 && MeetInCache<T>(t.a_row) && kMax > kMaxRowsThatMeet ? kMaxRowsThatMeet : kMax;
   const int64_t tiles = (m + most - 1) / most;
   const int64_t low = m / tiles;
-  const int64_t higher = m % tiles;  // so many tiles have low + 1 rows
+  const int64_t higher = m % tiles;  // this many tiles have low + 1 rows
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t rows = low + (i < higher ? 1 : 0);
     const bool follow = rows_follow && i + 1 < tiles;
@@ -51,9 +51,9 @@ void PanelTimesRows(int64_t m, TileArgs<T> t, bool rows_follow, Ahead& ahead) {
 // Vectors in the next panel when `left` remain; never a panel of one after a panel of three.
 constexpr int64_t PanelVectors(int64_t left) { return left == 4 ? 2 : left < 3 ? left : 3; }
 
-// The inner dimension is done in parts, so that what is packed stays in the caches. One run of it is cut into
-// parts of at most kMaxDepth, whose sums are added; further parts of several runs go on with the sums of
-// those before, so that the cut doesn't show in the result and may depend on who packs.
+// The inner dimension is done in parts, so that packed data stays in the caches. One run of it is cut into
+// parts of at most kMaxDepth, whose sums are added; further parts of several runs continue the sums of
+// those before, so that the cut doesn't affect the result and may depend on the packing.
 constexpr int64_t kMaxDepth = 512;
 constexpr int64_t kMaxRunsDepth = 768;
 constexpr int64_t kMaxPackedDepth = 768;
@@ -98,7 +98,7 @@ class DepthParts {
 
  private:
   int64_t k_, segments_;
-  int64_t depth_, group_;  // one of them is all there is
+  int64_t depth_, group_;  // one of them covers everything
   int64_t segment_ = 0, row_ = 0;
 };
 
@@ -107,7 +107,7 @@ int64_t GemmScratch(int64_t k, int64_t segments) {
   return (segments > 1 ? k * segments : k == 0 ? 0 : Evenly(k, kMaxDepth)) * 3 * kLanes<T>;
 }
 
-// Columns [0, n) of `k` rows of B into rows of `width` elements, zeros behind column n.
+// Copies columns [0, n) of `k` rows of B to rows of `width` elements, padded with zeros.
 template <typename T>
 void PackPanel(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, int64_t width, T* packed) {
   if (b_col != 1) {
@@ -116,7 +116,7 @@ void PackPanel(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, i
       Transpose(b + i * b_row, b_col, n, k - i < kRows ? k - i : kRows, packed + i * width, width);
     }
   } else {
-    // Rows that lie in pages of their own are not foreseen by the processor.
+    // The processor does not prefetch rows in different pages by itself.
     constexpr int64_t kFarBytes = 2048, kAhead = 16;
     const int64_t ahead = b_row * static_cast<int64_t>(sizeof(T)) >= kFarBytes ? kAhead * b_row : 0;
     const int64_t full = n / kLanes<T> * kLanes<T>;
@@ -134,8 +134,8 @@ void PackPanel(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, i
   }
 }
 
-// One row times `cols` columns, a multiple of lanes: rows of B are read as they lie, some at a time, so that
-// memory is read in long pieces. C holds the sums in between.
+// One row times `cols` columns, a multiple of lanes: rows of B are read in place, several at a time, so that
+// memory is read in long pieces. C holds the partial sums.
 template <typename T>
 void RowTimesMatrix(TileArgs<T> t, int64_t a_col, int64_t cols) {
   constexpr int kDeep = 8;
@@ -211,8 +211,8 @@ constexpr int64_t RowsWorthPacking(const GemmBlock<T>& g) {
   return MeetInCache<T>(g.b_row) && g.k >= 64 ? 2 * kMaxRowsThatMeet : 256;
 }
 
-// The panel of packed B that is read after the one at column n: of the same part, of the next part, or what
-// the caller expects.
+// The panel of packed B that is read after the one at column n: in the same part, in the next part, or the
+// one that the caller named.
 template <typename T>
 Ahead AfterPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int64_t width, int64_t tiles) {
   const DepthPart part = parts.part();
@@ -234,13 +234,13 @@ Ahead AfterPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int6
   }
   constexpr int64_t kLine = 64, kLeast = 16;
   const int64_t row = width * static_cast<int64_t>(sizeof(T));
-  const int64_t step = (row + tiles - 1) / tiles;  // as evenly as possible: memory has its pace
+  const int64_t step = (row + tiles - 1) / tiles;  // as evenly as possible, to keep a steady load on memory
   const char* const at = reinterpret_cast<const char*>(next);
   return {at, at + rows * row, step > kLine ? kLine : step < kLeast ? kLeast : step};
 }
 
-// The same of B as it lies, whose rows are pages apart: each tile asks for one line of every row. Rows nearer
-// to each other are foreseen by the processor.
+// The same for B in place, with rows that are pages apart: each tile prefetches one line of every row. The
+// processor prefetches rows that are closer by itself.
 template <typename T>
 Ahead AfterLoosePanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int64_t width) {
   if (g.b_col != 1 || g.b_offsets != nullptr || !MeetInCache<T>(g.b_row)) return {};
@@ -253,7 +253,7 @@ Ahead AfterLoosePanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n,
   return {at, at + width * kElement, g.b_row * kElement, kLine};
 }
 
-// Sums that one part of the inner dimension adds to the panel at column n. `t` has what panels share.
+// Adds one part of the inner dimension to the panel at column n. `t` has the arguments that all panels share.
 template <typename T, int kVectors>
 void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileArgs<T> t) {
   const DepthPart part = parts.part();
@@ -296,7 +296,7 @@ void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileAr
   }
 }
 
-// What one part of the inner dimension adds.
+// Adds one part of the inner dimension.
 template <typename T>
 void GemmDepth(const GemmBlock<T>& g, const DepthParts& parts) {
   const int64_t zero = 0;

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Pooling of one image: vectors run along channels and stay in registers while a window is walked. Windows of
-// 2x2 and 3x3 that lie inside the image, most of all, are done by loops of their own. Included by simd_*.cc
+// Pooling of one image: vectors run along channels and stay in registers for a whole window. Windows of
+// 2x2 and 3x3 inside the image, the most common ones, have loops of their own. Included by simd_*.cc
 // only, inside their own namespace; simd_pool_grad.inc.h has the gradients.
 
-// Parameters are copied to the stack before loops that store: what is only pointed to might change with each
-// store.
+// Parameters are copied to the stack before loops that store: the compiler must assume that each store may
+// change values behind a pointer.
 
 // The pixels of one output's window that lie inside the image.
 struct Window {
@@ -42,7 +42,7 @@ struct Side {
 };
 
 // Calls some(window, offset of the output pixel, offset of the image) for each output pixel of the row; but
-// where windows are 2x2 or 3x3, whole(window, offset, offset of the image, outputs, side) for each run of
+// if windows are 2x2 or 3x3, whole(window, offset, offset of the image, outputs, side) for each run of
 // outputs with windows inside the image, of which `window` is the first and `side` a Side.
 template <typename Some, typename Whole>
 MR_INLINE void ForWindowsOfRow(const PoolParams& p, int64_t image, int64_t row, const Some& some,
@@ -64,7 +64,7 @@ MR_INLINE void ForWindowsOfRow(const PoolParams& p, int64_t image, int64_t row, 
     some(WindowOf(p, row, col), out + col * p.channels, pixels);
 }
 
-// Neighbouring channels: kVectors whole vectors, or the first n lanes of one.
+// Adjacent channels: kVectors whole vectors, or the first n lanes of one.
 template <typename T, int kVectors, bool kWhole>
 struct Channels {
   static constexpr int kCount = kVectors;
@@ -101,7 +101,7 @@ MR_INLINE void ForChannels(int64_t begin, int64_t end, const F& fn) {
 template <typename T>
 constexpr T kLowest = sizeof(T) == 4 ? static_cast<T>(-__FLT_MAX__) : static_cast<T>(-__DBL_MAX__);
 
-// What a window's pixels become: the largest; NaN is larger than all numbers.
+// Max pooling: the largest pixel of a window; NaN is larger than all numbers.
 template <typename T>
 struct LargestOf {
   explicit LargestOf(int64_t) {}
@@ -111,10 +111,10 @@ struct LargestOf {
   MR_INLINE Vec<T> Result(Vec<T> best) const { return best; }
 };
 
-// Their mean.
+// Average pooling: the mean.
 template <typename T>
 struct MeanOf {
-  // Dividing by a power of two is multiplying by its inverse.
+  // Division by a power of two is multiplication by its inverse.
   explicit MeanOf(int64_t count)
       : is_power((count & (count - 1)) == 0),
         divisor(Broadcast(count == 0 ? T(1)
@@ -137,8 +137,8 @@ MR_INLINE void ForVectors(int64_t begin, int64_t end, const F& fn) {
   if (c < end) fn(c, Channels<T, 1, false>{static_cast<int>(end - c)});
 }
 
-// One window of any size: channels in pieces, or row by row where a pixel has so many channels that its
-// pieces would be read from far apart; the results of the rows before wait in `out`, in the cache.
+// One window of any size: channels in pieces, or row by row if a pixel has so many channels that its
+// pieces would be far apart; the intermediate results are kept in `out`, in the cache.
 template <typename T, typename Op>
 MR_INLINE void PoolWindow(const PoolParams& p, const PoolBlock& block, const Window& w, const T* image,
                           T* out) {
@@ -163,7 +163,7 @@ MR_INLINE void PoolWindow(const PoolParams& p, const PoolBlock& block, const Win
       }
       for (int64_t y = h; y < end; ++y) {
         const T* pixel = corner + y * row + c;
-        // The first pixel is in.
+        // The first pixel is already included.
         for (int64_t x = y == 0 ? 1 : 0; x < columns; ++x) {
           const T* const at = pixel + x * p.channels;
           MR_EACH_VECTOR
@@ -201,7 +201,7 @@ MR_INLINE void PoolOfBlock(const PoolBlock& block, const T* input, T* output) {
               for (int t = 1; t < kSide * kSide; ++t) {
                 const T* const pixel = from + t / kSide * row + t % kSide * p.channels + c;
                 result = op.With(result, channels.From(pixel, 0));
-                // What the next row of outputs reads, but for what windows of stride 2 share.
+                // The pixels that the next row of outputs reads, except those that windows of stride 2 share.
                 if (t / kSide < 2 && t % kSide < 2) __builtin_prefetch(pixel + next, 0, 2);
               }
               channels.To(to + c, 0, op.Result(result));
@@ -216,7 +216,7 @@ void MaxPoolBlock(PoolBlock block, const T* input, T* output) {
   PoolOfBlock<T, LargestOf<T>>(block, input, output);
 }
 
-// From the first of the largest; NaN is larger than all numbers.
+// Takes the value at the first maximum; NaN is larger than all numbers.
 template <typename T>
 void MaxPoolGradGradBlock(PoolBlock block, const T* input, const T* in_grad, T* output) {
   using Index = decltype(Vec<T>{} > Vec<T>{});

@@ -14,13 +14,13 @@ MR_INLINE void ForPixels(const PoolParams& p, const Window& w, T* image, const F
   }
 }
 
-// Lanes of a vector: those whose largest pixel has not been met yet.
+// The lanes of a vector whose largest pixel has not been found yet.
 #if MR_SIMD_BYTES == 64
 template <typename T>
 struct OpenLanes {
   uint32_t bits = ~0u;
 
-  // Those lanes in which x is the largest, and no pixel before was.
+  // The lanes in which x is the largest, and no earlier pixel was.
   MR_INLINE OpenLanes Take(Vec<T> x, Vec<T> largest) {
     OpenLanes taken;
     if constexpr (sizeof(T) == 4) {
@@ -64,7 +64,7 @@ struct OpenLanes {
 };
 #endif
 
-// How windows lie in the image, which says how its gradient is written.
+// The arrangement of windows in the image, which determines how its gradient is written.
 struct PoolTiling {
   explicit PoolTiling(const PoolParams& p)
       : is_disjoint(p.window_h <= p.stride_h && p.window_w <= p.stride_w),
@@ -74,7 +74,7 @@ struct PoolTiling {
   bool is_whole;     // each belongs to one
 };
 
-// Any window: numbers its pixels. With kAdd the gradient is added to what is there.
+// A window of any size: numbers its pixels. With kAdd the gradient is added to in_grad.
 template <bool kAdd, typename T, typename Channels>
 MR_INLINE void MaxPoolGradWindow(const PoolParams& p, const Window& w, const T* image, const T* out_grad,
                                  T* in_grad, Channels channels) {
@@ -112,9 +112,9 @@ MR_INLINE void MaxPoolGradWindow(const PoolParams& p, const Window& w, const T* 
 }
 
 // Small windows of known size whose first pixels are `image` and `in_grad`: finds the largest of each lane,
-// then the first pixel that equals it. False: a maximum is NaN, and nothing was written. Everything is read
-// before anything is written: rows are often a multiple of 4 KB apart, where loads wait for stores before
-// them.
+// then the first pixel that equals it. False: a maximum is NaN, and nothing was written. All reads
+// precede all writes: rows are often a multiple of 4 KB apart, where loads wait for earlier stores (4K
+// aliasing).
 template <bool kAdd, int kSide, typename T, typename Channels>
 MR_INLINE bool MaxPoolGradSquare(int64_t row, int64_t column, const T* image, const T* out_grad, T* in_grad,
                                  Channels channels) {
@@ -190,7 +190,7 @@ struct RowClearer {
   }
 };
 
-// To the first of the largest.
+// The gradient goes to the first maximum.
 template <typename T>
 void MaxPoolGradBlock(PoolBlock block, const T* input, const T* out_grad, T* in_grad) {
   const PoolParams p = *block.params;
@@ -206,7 +206,7 @@ void MaxPoolGradBlock(PoolBlock block, const T* input, const T* out_grad, T* in_
   clearer.Until(p.in_h);
 }
 
-// One dimension of the outputs whose windows hold an input index, which ascends.
+// One dimension of the outputs whose windows contain an input index; the index ascends.
 struct Holders {
   int64_t window, stride, pad, in, out;
   int64_t begin = 0, end = 0;
@@ -257,7 +257,7 @@ void AvgPoolGradDisjoint(const PoolParams& p, const PoolBlock& block, const T* i
   }
 }
 
-// Every input pixel gathers from the outputs that it was part of; the block's rows are rows of the input.
+// Every input pixel sums the gradients of the outputs that contain it; the block's rows are input rows.
 template <typename T>
 void AvgPoolGradBlock(PoolBlock block, const T* out_grad, T* in_grad) {
   const PoolParams p = *block.params;
@@ -265,7 +265,7 @@ void AvgPoolGradBlock(PoolBlock block, const T* out_grad, T* in_grad) {
   T* to = in_grad + (block.image * p.in_h + block.row_begin) * p.in_w * p.channels;
   if (PoolTiling(p).is_disjoint) return AvgPoolGradDisjoint(p, block, image, to);
   Holders rows{p.window_h, p.stride_h, p.pad_top, p.in_h, p.out_h};
-  int64_t divided = 0;  // the count that `scale` is the inverse of
+  int64_t divided = 0;  // the count whose inverse is `scale`
   T scale = 0;
   for (int64_t h = block.row_begin; h < block.row_end; ++h) {
     rows.MoveTo(h);

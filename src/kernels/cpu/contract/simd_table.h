@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // The inner loops of this folder, compiled once per instruction set (simd_*.cc) and reached through one
-// table. Everything here works on one thread and on blocks that the callers (gemm.cc, conv.cc, pool.cc) have
-// cut by shape.
+// table. Everything here works on one thread and on blocks that the callers (gemm.cc, conv*.cc, norm.cc,
+// pool.cc) have cut by shape.
 #pragma once
 
 #include <cstdint>
@@ -48,14 +48,14 @@ struct GemmBlock {
   // packed_n (rounded up to lanes). REQUIRES: neither accumulate nor a single row.
   const T* packed = nullptr;
   int64_t packed_n = 0, packed_column = 0;
-  // What the thread probably reads after the block, for prefetching: the panel at column `then_column` of
-  // `then_packed`, a matrix of the same size. Null: nothing is known.
+  // The memory that the thread probably reads after the block, for prefetching: the panel at column
+  // `then_column` of `then_packed`, a matrix of the same size. Null: unknown.
   const T* then_packed = nullptr;
   int64_t then_column = 0;
 };
 
-// The sum of `count` (at least 2) matrices of m rows of n columns, `row` elements apart, of which each begins
-// `part` elements behind the one before; then the epilogue as above.
+// The sum of `count` (at least 2) matrices of m rows of n columns, `row` elements apart; each begins
+// `part` elements after the previous one. Then the epilogue as above.
 template <typename T>
 struct SumBlock {
   const T* parts;
@@ -87,7 +87,7 @@ struct SignalBlock {
 
 // sums[(t * outs + o) * lanes + l] += sum over images i and p of signal[offsets[t] + i * signal_image + p] *
 // grad[o * grad_row + i * grad_image + p], where lane l takes every p in [0, length) with p % lanes == l.
-// Length is a multiple of lanes; where it was rounded up, grad holds zeros and signal is readable.
+// Length is a multiple of lanes; if it was rounded up, grad holds zeros and signal is readable there.
 template <typename T>
 struct CorrelateBlock {
   const T* signal;
@@ -112,7 +112,7 @@ struct PoolBlock {
 
 // A row of tiles of one image, for Winograd's convolution: `tiles` patches of 4 x 4 pixels, two pixels apart,
 // the first of which begins at pixel (top, left). Channels are a multiple of lanes. Position i of the
-// transformed patch of a tile lies at out[i * position + tile * channels].
+// transformed patch of a tile is at out[i * position + tile * channels].
 template <typename T>
 struct WinogradInputRow {
   const T* image;
@@ -134,13 +134,13 @@ struct WinogradOutputRow {
   int64_t h, w, channels;
   const T* scale;
   const T* bias;
-  const T* residual;  // out's twin, or null
+  const T* residual;  // has the layout of out, or null
   Rectify rectify;
   T* out;
 };
 
 // Gradients of a row of tiles of one image, for the filter's gradient: h x w of them, h being 1 or 2, the
-// first at `grad`. Position i of a transformed tile lies at out[i * position + tile * channels].
+// first at `grad`. Position i of a transformed tile is at out[i * position + tile * channels].
 template <typename T>
 struct WinogradGradientRow {
   const T* grad;
@@ -158,7 +158,7 @@ struct SimdKernels {
   int64_t (*gemm_scratch)(int64_t k, int64_t segments);
   void (*gemm)(const GemmBlock<T>& block);
   void (*sum_parts)(const SumBlock<T>& block);
-  // `segments` times k rows of n columns into as many rows of n rounded up to lanes, in the order of gemm.
+  // Packs `segments` times k rows of n columns into as many rows of n rounded up to lanes, for gemm.
   void (*pack_matrix)(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t segments, int64_t n,
                       T* packed);
   // Rows [first, first + rows) of that, the first of which is at b.
@@ -177,7 +177,7 @@ struct SimdKernels {
   // Nine filters of `count` elements each into 16; false as above.
   bool (*winograd_filter)(const T* filter, int64_t count, T* out);
   bool (*winograd_gradient)(const WinogradGradientRow<T>& row);
-  // Gradients of 16 transformed filters of `count` elements each, a multiple of lanes, into those of nine.
+  // Gradients of nine filters of `count` elements, a multiple of lanes, from those of 16 transformed ones.
   void (*winograd_filter_gradient)(const T* sums, int64_t count, T* out);
 
   // out[i] = sum of sums[i * lanes] ... sums[i * lanes + lanes - 1].
@@ -185,14 +185,14 @@ struct SimdKernels {
   // out[i] = sum over r of rows[r * stride + i], in the order of r.
   void (*add_rows)(const T* rows, int64_t row_count, int64_t stride, int64_t count, T* out);
 
-  // Over rows: sums of x, or with a mean of (x - mean)^2; of dy and dy * (x - mean).
+  // Over rows: sums of x, or with a mean of (x - mean)^2; sums of dy and of dy * (x - mean).
   void (*column_sums)(const T* x, const T* mean, int64_t rows, int64_t cols, T* sums);
   void (*column_products)(const T* dy, const T* x, const T* mean, int64_t rows, int64_t cols, T* sums,
                           T* products);
   void (*affine_columns)(const AffineBlock<T>& block);
 
   void (*max_pool)(PoolBlock block, const T* input, T* output);
-  // Writes all pixels of in_grad for the channels of the block, whose rows are all.
+  // Writes all pixels of in_grad for the channels of the block, which must have all rows.
   void (*max_pool_grad)(PoolBlock block, const T* input, const T* out_grad, T* in_grad);
   void (*max_pool_grad_grad)(PoolBlock block, const T* input, const T* in_grad, T* output);
   void (*avg_pool)(PoolBlock block, const T* input, T* output);

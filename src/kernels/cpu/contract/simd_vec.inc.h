@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Vectors of the width that the including unit names (MR_SIMD_BYTES). Included by simd_*.cc only, inside
-// their own namespace. Nothing from std with code in it: an inline function compiled here for AVX-512 could
-// be the copy that the linker keeps for the whole program.
+// their own namespace. No code from std: the linker might keep the copy of an inline function that is
+// compiled here for AVX-512 for the whole program.
 
 template <typename T>
 struct VecOf;
@@ -74,8 +74,8 @@ MR_INLINE void StorePart(T* p, Vec<T> v, int n) {
 #endif
 }
 
-// x where it is larger than `best` or NaN, `best` elsewhere; so NaN stays. Max instructions give their second
-// operand where either is NaN.
+// x where it is larger than `best` or NaN, `best` elsewhere; so NaN stays. Max instructions return their
+// second operand if either is NaN.
 MR_INLINE Vec<float> LargerOrNan(Vec<float> best, Vec<float> x) {
 #if MR_SIMD_BYTES == 64
   const __mmask16 is_number = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_ORD_Q);
@@ -136,7 +136,7 @@ MR_INLINE void TransposeSquare(const double* src, int64_t src_row, double* dst, 
   _mm_storeu_pd(dst + dst_row, _mm_unpackhi_pd(r0, r1));
 }
 
-// Squares; the last ones overlap those before, whose elements they write once more.
+// By squares; the last ones overlap the ones before and write the shared elements again.
 template <typename T>
 void Transpose(const T* src, int64_t src_row, int64_t rows, int64_t cols, T* dst, int64_t dst_row) {
   constexpr int64_t kSide = 16 / sizeof(T);
@@ -155,7 +155,7 @@ void Transpose(const T* src, int64_t src_row, int64_t rows, int64_t cols, T* dst
   }
 }
 
-// The lanes of v added down to 16 bytes, in a fixed order.
+// Adds the lanes of v down to 16 bytes, in a fixed order.
 MR_INLINE __m128 FoldTo16(Vec<float> v) {
 #if MR_SIMD_BYTES == 64
   const auto half = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +

@@ -3,8 +3,8 @@
 // The transforms of Winograd's convolution F(2x2, 3x3): patches of 4 x 4 pixels, filters of 3 x 3 and tiles
 // of 2 x 2 results, vectors along channels. Included by simd_*.cc only, inside their own namespace.
 
-// Whether sums of squares are those of finite numbers, none of which exceeds 2^60: differences of such
-// numbers and sums of their products don't overflow where plain convolution would not.
+// Whether the values of which these are the squares are finite and at most 2^60: differences of such numbers
+// and sums of their products don't overflow where plain convolution would not.
 template <typename T>
 bool AreModest(Vec<T> squares) {
   T sum = T(0);
@@ -99,7 +99,7 @@ void WinogradOutput(const WinogradOutputRow<T>& row) {
   }
 }
 
-// The filter [3, 3, in_c, out_c] as 16 matrices [in_c, out_c]; false: with values that are not finite or too
+// The filter [3, 3, in_c, out_c] as 16 matrices [in_c, out_c]; false if values are not finite or too
 // large.
 template <typename T>
 bool WinogradFilter(const T* filter, int64_t count, T* out) {

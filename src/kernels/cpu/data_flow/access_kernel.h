@@ -43,8 +43,8 @@ class AccessKernel : public AsyncOpKernel {
 
  protected:
   virtual StatusOr<RefPtr<R>> Find(KernelContext& context) { return FindResource<R>(context, 0); }
-  // Checks the inputs and fills the attempt. Inputs stay as they are: the attempt may be made again. With
-  // `nothing_to_do` it counts as run.
+  // Checks the inputs and fills the attempt. Inputs stay unchanged: the attempt may be made again. With
+  // `nothing_to_do` it counts as done.
   virtual Status Prepare(const KernelContext& context, R& resource, Attempt& attempt,
                          bool& nothing_to_do) = 0;
   virtual Status Deliver(KernelContext& /*context*/, R& /*resource*/, Attempt& /*attempt*/) {
@@ -52,7 +52,7 @@ class AccessKernel : public AsyncOpKernel {
   }
 
  private:
-  // Another kernel may be what runs this.
+  // Runs possibly within the call of another kernel.
   Status DeliverLater(KernelContext& context, R& resource, Attempt& attempt) {
     const ScopedAllocationOwner owner(&this->name());
     return Deliver(context, resource, attempt);

@@ -12,17 +12,17 @@
 
 namespace millrace {
 
-// What a node declares about its accumulator.
+// The attributes of a node that declare its accumulator.
 struct AccumulatorSpec {
   std::string name;
   DataType dtype = DataType::kFloat;
   PartialShape shape;
-  bool sum = false;  // what is taken is the sum of the gradients, not their mean
+  bool sum = false;  // a take gives the sum of the gradients, not their mean
   bool sparse = false;
 };
 
-// Sums up gradients until so many have come that the step waiting for their mean goes on. Gradients of a
-// global step before its own are dropped. Thread-safe.
+// Sums gradients until their number is that for which a step waits, which then gets their mean. Gradients of
+// a global step before the accumulator's are dropped. Thread-safe.
 class Accumulator : public WaitingResource {
  public:
   const AccumulatorSpec& spec() const { return spec_; }
@@ -48,7 +48,7 @@ class Accumulator : public WaitingResource {
 class DenseAccumulator final : public Accumulator {
  public:
   explicit DenseAccumulator(AccumulatorSpec spec) : Accumulator(std::move(spec)) {}
-  // Adds the gradient in that input.
+  // Adds the gradient in input `input`.
   Status Apply(KernelContext& context, int64_t local_step, int input) MR_EXCLUDES(mu_);
 
  private:
@@ -61,7 +61,7 @@ class DenseAccumulator final : public Accumulator {
 class SparseAccumulator final : public Accumulator {
  public:
   explicit SparseAccumulator(AccumulatorSpec spec) : Accumulator(std::move(spec)) {}
-  // `shape`, of the whole gradient, may be null: not known.
+  // `shape`, of the whole gradient, may be null: unknown.
   Status Apply(int64_t local_step, const Tensor& indices, const Tensor& values, const Tensor* shape)
       MR_EXCLUDES(mu_);
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Kernels whose runs use one state after the other, and may take long.
+// Kernels whose runs use shared state one after the other, and may take long.
 #pragma once
 
 #include <chrono>
@@ -10,11 +10,11 @@
 
 namespace millrace {
 
-// One run has the turn; the others wait, and stop waiting when their step is cancelled. A mutex would hold
-// them for as long as the run before takes. What a turn writes, the next one sees.
+// One run has the turn; the others wait until their step is cancelled. A mutex would block them until the run
+// before has ended. Writes in one turn are visible in the next one.
 class Turns {
  public:
-  // Cancelled, or the turn, which End() gives back.
+  // Cancelled, or OK: the caller has the turn until End().
   Status Begin(const KernelContext& context) {
     MutexLock lock(mu_);
     while (taken_) {
@@ -36,7 +36,7 @@ class Turns {
   }
 
  private:
-  // Between two looks at whether the step was cancelled.
+  // The interval of the checks for cancellation.
   static constexpr std::chrono::milliseconds kLook{20};
   Mutex mu_;
   CondVar free_;

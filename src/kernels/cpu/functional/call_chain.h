@@ -13,11 +13,11 @@
 
 namespace millrace {
 
-// Calls functions one after the other until there is none to call or one fails. Owns itself until it has
+// Calls functions one after the other until there is none left or one fails. Owns itself until it has
 // called `done`.
 class CallChain {
  public:
-  // `done` null: nothing that is called has to wait, and Run runs it all.
+  // `done` null: no called function has to wait, and Run runs all of them.
   CallChain(FunctionCaller& caller, KernelContext& context, AsyncOpKernel::Done done)
       : caller_(caller), context_(context), done_(std::move(done)) {}
   virtual ~CallChain() = default;
@@ -32,7 +32,7 @@ class CallChain {
       ended_ = caller_.Call(*next.function, context_.step(), next.args, next.rets);
     }
   }
-  // Runs what can be run now; the rest follows on the threads that end the calls.
+  // Runs what can run now; the rest follows on the threads on which the calls end.
   void Go() {
     while (true) {
       const Next next = Prepare(std::move(ended_));
@@ -55,7 +55,7 @@ class CallChain {
     std::span<const Tensor* const> args;
     std::span<Tensor> rets;
   };
-  // Takes the result of the call before (OK at first) and says what to call now.
+  // Takes the result of the previous call (OK at first) and returns the next call.
   virtual Next Prepare(Status ended) = 0;
   Next End(Status result) {
     result_ = std::move(result);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels that call functions share.
+// Code that the kernels that call functions share.
 #pragma once
 
 #include <array>
@@ -17,15 +17,15 @@
 
 namespace millrace {
 
-// The function that an attribute of a node names. It is made ready by the first call: a function that calls
-// itself must not need itself to be built. Thread-safe.
+// The function that an attribute of a node names. The first call instantiates it: a recursive function must
+// not require its own instantiation. Thread-safe.
 class BoundFunction {
  public:
   BoundFunction(KernelConstruction& c, NameAttrList f)
       : caller_(c.functions()), device_(c.device()), f_(std::move(f)) {
     if (caller_ == nullptr) c.SetError(errors::Internal("No function library is provided."));
   }
-  // OK when calls get arguments of these types and must give results of those.
+  // OK if calls pass arguments of these types and get results of those.
   StatusOr<const FunctionCaller::Function*> Get(std::span<const DataType> args,
                                                 std::span<const DataType> rets) const;
   // The same for the body of a loop.
@@ -35,12 +35,12 @@ class BoundFunction {
 
  private:
   FunctionCaller* const caller_;
-  const Device& device_;  // not that of the step, which a trace may stand in for
+  const Device& device_;  // not that of the step, which tracing may replace
   const NameAttrList f_;
   mutable std::atomic<const FunctionCaller::Function*> function_{nullptr};
 };
 
-// Results of a call, of which a few take no memory of their own.
+// Results of a call; a small number needs no allocation.
 class CallResults {
  public:
   explicit CallResults(size_t size) : size_(size) {
@@ -62,7 +62,7 @@ class CallResults {
 
 using ArgPointers = SmallVector<const Tensor*, 8>;
 
-// Whether a tensor counts as true: a scalar that is not zero (or not empty, a string), or any elements.
+// Whether a tensor is true: a scalar other than zero (a string that is not empty), or any with elements.
 StatusOr<bool> ToBool(const Tensor& value);
 
 // Whether an attribute of the node names a function that may wait.

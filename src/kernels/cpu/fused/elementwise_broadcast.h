@@ -13,22 +13,22 @@
 
 namespace millrace {
 
-// How a program goes over inputs of certain shapes. Steps whose result has the largest shape go block by
-// block, so that what they hand to each other stays in the cache; smaller results, and all of them when one
+// The plan of a program for inputs of certain shapes. Steps whose result has the largest shape go block by
+// block, so that intermediate results stay in the cache; smaller results, and all of them when one
 // has no elements, are computed first and as a whole. Immutable once made.
 class ElementwiseLayout {
  public:
-  // A value that the blocks read and that isn't of their shape.
+  // A value that the blocks read and that isn't of the shape of the blocks.
   struct Operand {
     int value = 0;
     int64_t size = 0;        // bytes an element
-    bool is_select = false;  // a condition, which is taken as an array only
+    bool is_select = false;  // a condition, which must be an array
     Dims strides = {};       // in elements, by main() and then by dims(); 0 where it is repeated
-    int slot = -1;           // of the scratch, when it is written there as it is repeated, for each block
-    bool once = false;       // … which is the same for all blocks
+    int slot = -1;           // of the scratch, if it is repeated there for each block
+    bool once = false;       // … and is the same for all blocks
   };
 
-  // The error of the first instruction whose operands don't go together. `node` is for messages.
+  // The error of the first instruction whose operands are incompatible. `node` is for messages.
   static StatusOr<std::shared_ptr<const ElementwiseLayout>> Make(const ElementwiseCode& code,
                                                                  const KernelContext& context);
   // Made for inputs of these shapes.
@@ -37,18 +37,18 @@ class ElementwiseLayout {
   const TensorShape& shape(int value) const { return shapes_[static_cast<size_t>(value)]; }
   uint64_t block_steps() const { return block_steps_; }
   const TensorShape& main() const { return main_; }  // the shape of their results
-  // The dimensions of main(), innermost first, those merged that all operands walk alike.
+  // The dimensions of main(), innermost first; those that all operands traverse alike are merged.
   const std::vector<int64_t>& dims() const { return dims_; }
   const std::vector<Operand>& operands() const { return operands_; }
   uint64_t full() const { return full_; }      // values in memory of as many elements as main()
   uint64_t arrays() const { return arrays_; }  // as ElementwiseCode::Run wants it
   bool by_row() const {
     return by_row_;
-  }  // blocks don't cross rows of dims()[0]; else they are of whole rows
+  }  // blocks don't cross rows of dims()[0]; else they are whole rows
   int64_t block() const { return block_; }  // elements
   int64_t slot_bytes() const { return slot_bytes_; }
 
-  // The element of the operand that element 0 of a row of dims()[0] meets.
+  // The operand's element for element 0 of a row of dims()[0].
   int64_t StartOfRow(const Operand& operand, int64_t row) const {
     int64_t at = 0;
     for (size_t d = 1; d < dims_.size(); ++d) {
@@ -83,7 +83,7 @@ class ElementwiseLayout {
   int64_t slot_bytes_ = 1;
 };
 
-// One run of a program by a layout. One thread calls; blocks are spread over the pool.
+// One run of a program with a layout. One thread calls; blocks are spread over the pool.
 class BroadcastElementwise {
  public:
   BroadcastElementwise(const ElementwiseCode& code, const ElementwiseLayout& layout, KernelContext& context)
@@ -104,7 +104,7 @@ class BroadcastElementwise {
   const ElementwiseLayout& layout_;
   KernelContext& context_;
   const int inputs_;
-  std::vector<Tensor> whole_;        // by step, of those that don't go block by block
+  std::vector<Tensor> whole_;        // by step, of those that are not computed block by block
   ElementwiseCode::Addresses base_;  // of values in memory
 };
 

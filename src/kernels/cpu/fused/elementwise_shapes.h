@@ -14,13 +14,13 @@ namespace millrace {
 Status DifferentShapes(std::string_view node, std::string_view op, const TensorShape& first, int i,
                        const TensorShape& other);
 
-// What Select does with its condition.
+// How Select uses its condition.
 enum class SelectForm {
-  kWhole,       // a scalar, which picks one of the tensors
-  kRows,        // a vector, which picks rows of them
-  kElementwise  // of their shape
+  kWhole,       // a scalar, which selects one of the tensors
+  kRows,        // a vector, which selects rows of them
+  kElementwise  // of the tensors' shape
 };
-// InvalidArgument in TensorFlow's words where the shapes don't go together.
+// InvalidArgument with TensorFlow's text if the shapes are incompatible.
 StatusOr<SelectForm> CheckSelectShapes(std::string_view node, std::string_view op,
                                        const TensorShape& condition, const TensorShape& then_shape,
                                        const TensorShape& else_shape);

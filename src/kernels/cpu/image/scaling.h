@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the resizing kernels and their gradients share: sizes, and which pixels of the input make one of the
-// output.
+// Code that the resizing kernels and their gradients share: sizes, and the input pixels of each output
+// pixel.
 #pragma once
 
 #if defined(__SSE2__)
@@ -20,10 +20,10 @@ namespace millrace::image {
 
 // How the coordinates of two images relate.
 struct Alignment {
-  bool corners = false;     // corner pixels lie on each other
+  bool corners = false;     // corner pixels coincide
   bool half_pixel = false;  // pixels have their centre at .5
 };
-// Reads align_corners and, where there is one, half_pixel_centers.
+// Reads align_corners and, if the op has it, half_pixel_centers.
 Alignment ReadAlignment(KernelConstruction& c);
 
 // From a position in an output of `out` pixels to one in an input of `in` pixels.
@@ -44,7 +44,7 @@ class Scaler {
   float scale_;
 };
 
-// Two neighbours and the share of the upper one.
+// Two neighbours and the weight of the upper one.
 struct LinearTap {
   int64_t lower, upper;
   float share;
@@ -58,7 +58,7 @@ struct CubicTap {
 };
 std::vector<CubicTap> CubicTaps(int64_t in, int64_t out, Alignment alignment);
 
-// Sizes of a batch of images and of what they are resized to.
+// Sizes of a batch of images and of the resized images.
 struct ResizeSizes {
   int64_t batch, in_h, in_w, channels;
   int64_t out_h, out_w;
@@ -68,7 +68,7 @@ struct ResizeSizes {
 StatusOr<ResizeSizes> CheckResize(const Tensor& images, const Tensor& size);
 StatusOr<ResizeSizes> CheckResize(const TensorShape& images, int64_t out_h, int64_t out_w);
 
-// Four neighbouring numbers as floats.
+// Four adjacent numbers as floats.
 using FourFloats = float __attribute__((vector_size(16)));
 inline FourFloats LoadFour(const float* p) {
   FourFloats v;
@@ -89,13 +89,13 @@ inline FourFloats LoadFour(const uint8_t* p) {
 #endif
 }
 
-// The begin of BilinearRow for pixels of three or four channels: as many pixels as can be read and written
-// four numbers at a time. The next pixel overwrites the fourth number of three channels. Gives how many there
-// were.
+// The first part of BilinearRow for pixels of three or four channels: as many pixels as can be read and
+// written four numbers at a time. The next pixel overwrites the fourth number of three channels. Returns the
+// number of pixels.
 template <int kChannels, typename In>
 size_t BilinearPixels(const In* top, const In* bottom, int64_t in_w, float y_share,
                       const std::vector<LinearTap>& xs, float* out) {
-  const int64_t last = in_w - (kChannels == 4 ? 1 : 2);  // that four numbers can be read from
+  const int64_t last = in_w - (kChannels == 4 ? 1 : 2);  // the last from which four numbers can be read
   const size_t end = xs.empty() || kChannels == 4 ? xs.size() : xs.size() - 1;
   size_t i = 0;
   for (; i < end && xs[i].lower <= last && xs[i].upper <= last; ++i) {
@@ -109,7 +109,7 @@ size_t BilinearPixels(const In* top, const In* bottom, int64_t in_w, float y_sha
   return i;
 }
 
-// One row of the output: from the rows of `in`, an image, that `y` names.
+// One row of the output, from the rows `y` of the image `in`.
 template <typename In, typename T>
 void BilinearRow(const In* in, const ResizeSizes& s, const LinearTap& y, const std::vector<LinearTap>& xs,
                  T* out) {

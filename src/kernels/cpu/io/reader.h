@@ -21,13 +21,13 @@
 
 namespace millrace {
 
-// Where in a unit of work a reader stands.
+// The position of a reader in a unit of work.
 struct ReaderPosition {
   uint64_t offset = 0;  // in bytes
   uint64_t index = 0;   // of the next record
 };
 
-// A unit of work that is being read; most often a file. One thread at a time.
+// A unit of work that is being read; usually a file. One thread at a time.
 class WorkUnit {
  public:
   virtual ~WorkUnit() = default;
@@ -38,12 +38,12 @@ class WorkUnit {
   virtual ReaderPosition position() const { return {}; }
 };
 
-// Begins a unit of work, or goes on with one at a position that it once gave.
+// Begins a unit of work, or continues one at a position that position() returned.
 using WorkOpener =
     std::function<StatusOr<std::unique_ptr<WorkUnit>>(const std::string& work, const ReaderPosition& from)>;
 
-// Takes units of work out of queues and records out of those. Reads run one after the other in the order of
-// their arrival; one that waits, for its turn or for a queue, holds no thread and no lock, and ends when its
+// Takes units of work from queues and reads their records. Reads run one after the other in order of
+// arrival; a read that waits, for its turn or for a queue, holds no thread and no lock, and ends when its
 // step is cancelled. Thread-safe.
 class Reader : public Resource {
  public:
@@ -62,28 +62,28 @@ class Reader : public Resource {
 
   Reader(std::string name, WorkOpener open) : name_(std::move(name)), open_(std::move(open)) {}
 
-  // Runs the attempt if that takes no waiting: true, with its result. Else false.
+  // Runs the attempt if it need not wait: true, with its result. Else false.
   bool RunNow(Attempt& attempt, Status* status) MR_EXCLUDES(mu_);
-  // Runs the attempt when it is its turn. `cancellation` must outlive it.
+  // Runs the attempt in its turn. `cancellation` must outlive it.
   void Submit(Attempt attempt, CancellationManager& cancellation) MR_EXCLUDES(mu_);
 
   int64_t records_produced() const MR_EXCLUDES(mu_);
   int64_t work_units_completed() const MR_EXCLUDES(mu_);
-  // A serialised tensorflow.ReaderBaseState; where the reader stands in its unit of work is in two fields
-  // of our own (100: offset, 101: index), which others ignore.
+  // A serialised tensorflow.ReaderBaseState; the position in the unit of work is in two additional fields
+  // (100: offset, 101: index), which other readers ignore.
   std::string SerializeState() const MR_EXCLUDES(mu_);
-  // On an error the reader is as after Reset.
+  // After an error the reader is in the state after Reset.
   Status RestoreState(std::string_view state) MR_EXCLUDES(mu_);
   void Reset() MR_EXCLUDES(mu_);
   std::string DebugString() const override;
 
  private:
-  // Reads without waiting. False: a unit of work is needed first, and the attempt is as before.
+  // Reads without waiting. False: a unit of work is needed first, and the attempt is unchanged.
   bool Advance(Attempt& attempt, Status* status) MR_REQUIRES(mu_);
   Status ReadUnit(Attempt& attempt) MR_REQUIRES(mu_);
   // Runs the attempt whose turn it is, and then those in line, until one has to wait for its queue.
   void Drive(Attempt attempt) MR_EXCLUDES(mu_);
-  // False: the attempt waits for its queue, which has taken it over.
+  // False: the attempt waits for its queue, which owns it now.
   bool RunTurn(Attempt& attempt, Status* status) MR_EXCLUDES(mu_);
   std::optional<Attempt> NextInLine() MR_EXCLUDES(mu_);
   Status AddWork(const Queue::Attempt& taken) MR_EXCLUDES(mu_);
@@ -96,7 +96,7 @@ class Reader : public Resource {
   bool busy_ MR_GUARDED_BY(mu_) = false;  // an operation has the turn
   std::list<Attempt> line_ MR_GUARDED_BY(mu_);
   uint64_t next_id_ MR_GUARDED_BY(mu_) = 0;
-  // Out of a queue and not begun. More than one only after a Reset or RestoreState while a read waited.
+  // Dequeued and not begun. More than one only after a Reset or RestoreState while a read waited.
   std::deque<std::string> to_do_ MR_GUARDED_BY(mu_);
   std::string work_ MR_GUARDED_BY(mu_);
   std::unique_ptr<WorkUnit> unit_ MR_GUARDED_BY(mu_);  // null between units of work

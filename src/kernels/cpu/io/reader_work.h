@@ -23,14 +23,14 @@ WorkOpener RecordWork(Env& env, io::Compression compression);
 // The entries of an LMDB database, with their keys.
 WorkOpener LmdbWork(Env& env);
 
-// Records of one length between a header and a footer of the file, each `hop_bytes` after the one before (0:
-// the length); keys are "file:record", counted from 0.
+// Records of one length between a header and a footer of the file, each `hop_bytes` after the previous one
+// (0: the length); keys are "file:record", counted from 0.
 struct FixedLength {
   uint64_t header_bytes = 0;
   uint64_t record_bytes = 0;  // at least 1
   uint64_t footer_bytes = 0;
   uint64_t hop_bytes = 0;
-  io::Compression compression = io::Compression::kNone;  // sizes are those of what it unpacks to
+  io::Compression compression = io::Compression::kNone;  // sizes are those after decompression
 };
 WorkOpener FixedLengthWork(Env& env, const FixedLength& format);
 
