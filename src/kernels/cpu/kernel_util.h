@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the CPU kernels share: the pool of a context for the vector routines, lists of element types,
+// Code that the CPU kernels share: the pool of a context for the vector routines, lists of element types,
 // registration.
 #pragma once
 
@@ -36,7 +36,7 @@ class ContextParallel final : public cpu::Parallel {
 
 using TypeList = std::vector<DataType>;
 
-// Element types by what can be done with them.
+// Element types by the operations that they support.
 inline TypeList FloatTypes() {
   return {DataType::kHalf, DataType::kBfloat16, DataType::kFloat, DataType::kDouble};
 }
@@ -63,15 +63,15 @@ TypeList Filter(const TypeList& from, Has has) {
   return out;
 }
 
-// Arithmetic on elements as the kernels do it: half and bfloat16 by way of float with a rounding after each
-// operation, integers wrapping.
+// Arithmetic on elements as in the kernels: half and bfloat16 in float with a rounding after each operation,
+// integers wrap.
 template <typename T>
 inline constexpr bool kIsSmallFloat = std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
 template <typename T>
 inline constexpr bool kIsComplex = std::is_same_v<T, complex64> || std::is_same_v<T, complex128>;
 
-// The type in which to compute with T: unsigned for integers, so that overflow wraps. Types narrower than int
-// would be promoted to int, whose product may overflow, and so compute in uint32_t.
+// The type for computations with T: unsigned for integers, so that overflow wraps. Types narrower than int
+// would be promoted to int, whose product may overflow; they use uint32_t.
 template <typename T>
 struct ComputeTypeOf {
   using type = T;

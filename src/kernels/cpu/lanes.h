@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of a constant number of elements that become registers: of accumulators, of a block of channels.
+// Small arrays of constant size that the compiler keeps in registers: accumulators, a block of channels.
 #pragma once
 
-// Before a loop over such an array of more than one element. g++ would unroll the loop before it vectorises,
-// and then find no vectors in it again where values are chosen.
+// To be put before a loop over such an array of more than one element. g++ would unroll the loop before it
+// vectorises, and then no longer vectorise selections.
 #if defined(__GNUC__) && !defined(__clang__)
 #define MR_LANES _Pragma("GCC unroll 1")
 #else
@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// fn(0) … fn(kLanes - 1), as such a loop.
+// fn(0) … fn(kLanes - 1), as a loop of that kind.
 template <int kLanes, typename Fn>
 inline __attribute__((always_inline)) void ForLanes(const Fn& fn) {
   if constexpr (kLanes == 1) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Plain loops, compiled once for each instruction set and chosen by ActiveIsa() when they run. Files that use
+// Plain loops, compiled once for each instruction set and selected by ActiveIsa() at run time. Files that use
 // this are in the list `loop_sources` of CMakeLists.txt, whose options let the compiler vectorise without
 // contracting products and sums, so that a result does not depend on the instruction set. The functions for
 // the wider sets are instances for lambdas of one file: no inline function of the standard library is
@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/contract/isa.h"
 
-// Of a lambda, behind its parameters.
+// An attribute of a lambda, after its parameters.
 #define MR_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace millrace {
@@ -25,12 +25,12 @@ namespace loop_internal {
 #endif
 template <typename Fn>
 __attribute__((target("avx2"), flatten, noinline)) void RunAvx2(const Fn& fn) {
-  const Fn local = fn;  // which no store of a byte can change
+  const Fn local = fn;  // a copy, which no store of a byte can change
   local();
 }
 template <typename Fn>
 __attribute__((target(MR_AVX512), flatten, noinline)) void RunAvx512(const Fn& fn) {
-  const Fn local = fn;  // which no store of a byte can change
+  const Fn local = fn;  // a copy, which no store of a byte can change
   local();
 }
 #undef MR_AVX512
@@ -58,7 +58,7 @@ void RunLoop(const Fn& fn) {
 template <typename In, typename Out, typename Fn>
 void MapLoop(const In* from, Out* to, int64_t n, const Fn& fn) {
   RunLoop([=]() MR_INLINE_LAMBDA {
-    const Fn local = fn;  // which writes to `to` can't change
+    const Fn local = fn;  // a copy, which writes to `to` can't change
     for (int64_t i = 0; i < n; ++i) to[i] = local(from[i]);
   });
 }

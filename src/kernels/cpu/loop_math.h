@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// condition ? a : b, by bits: of choices the compiler would make paths, which it does not vectorise.
+// condition ? a : b, by bits: a plain choice would be compiled as a branch, which is not vectorised.
 inline __attribute__((always_inline)) double LoopSelect(bool condition, double a, double b) {
   const uint64_t mask = -static_cast<uint64_t>(condition);
   return std::bit_cast<double>((std::bit_cast<uint64_t>(a) & mask) | (std::bit_cast<uint64_t>(b) & ~mask));

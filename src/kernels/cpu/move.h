@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Copies of elements of any type, those that own memory included. The same contracts as the routines of
+// Copies of elements of any type, including those that own memory. The contracts are those of the routines of
 // kernels/cpu/vector/transpose.h, which serve the other types.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace millrace {
 
 void MoveBox(DataType dtype, const void* src, std::span<const int64_t> src_strides, void* dst,
              std::span<const int64_t> dst_strides, std::span<const int64_t> dims, cpu::Parallel& parallel);
-// n elements in a row.
+// Copies n consecutive elements.
 void MoveElements(DataType dtype, const void* src, void* dst, int64_t n, cpu::Parallel& parallel);
 // n copies of the element at value.
 void FillElements(DataType dtype, const void* value, void* dst, int64_t n, cpu::Parallel& parallel);

@@ -7,9 +7,9 @@
 
 namespace millrace {
 
-// A number with blanks around it, as TensorFlow reads one: whole numbers in decimal, within the range of T;
-// others also as hexadecimal, "inf", "infinity" and "nan" in any case, with infinity for what is too large.
-// T is int32_t, int64_t, float or double.
+// Parses a number with blanks around it as TensorFlow does: integers in decimal, within the range of T;
+// others also in hexadecimal, "inf", "infinity" and "nan" in any case, and infinity for values that are too
+// large. T is int32_t, int64_t, float or double.
 template <typename T>
 std::optional<T> ParseNumber(std::string_view text);
 

@@ -10,15 +10,15 @@
 
 namespace millrace {
 
-// The vectorised function that combines two rows of `row` elements; null where there is none for the type or
-// where rows are so short that a plain loop is faster than the call.
+// The vectorised function that combines two rows of `row` elements; null if the type has none or if rows are
+// so short that a plain loop is faster than the call.
 inline const cpu::BinaryFns* RowFunction(cpu::BinaryOp op, DataType dtype, int64_t row) {
   constexpr int64_t kShortRow = 8;
   return row < kShortRow ? nullptr : cpu::FindBinary(op, dtype);
 }
 
-// Asks for the begin of a row, which will be read and perhaps written soon: rows in random order are not
-// foreseen by the processor.
+// Prefetches the first bytes of a row, which will be read and perhaps written soon: the processor does not
+// prefetch rows in random order by itself.
 inline void PrefetchRow(const void* row, size_t bytes) {
   constexpr size_t kLine = 64, kMost = 512;
   for (size_t i = 0; i < std::min(bytes, kMost); i += kLine) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// State that lives for one step (tensor arrays, stacks), behind handles of three forms: a resource, a string
+// State that exists for one step (tensor arrays, stacks), with handles of three forms: a resource, a string
 // vector of container and name, or a reference to such a vector.
 #pragma once
 
@@ -13,17 +13,17 @@
 
 namespace millrace {
 
-// The container of the step; Internal where there is none.
+// The container of the step; Internal if there is none.
 StatusOr<ResourceManager*> StepContainer(const KernelContext& context);
 
 struct StepName {
   std::string container;
   std::string name;
 };
-// What the string vector in input `i` says. `bad_handle` starts the error for one of another shape.
+// Reads the string vector in input `i`. `bad_handle` starts the error for one of another shape.
 StatusOr<StepName> StepNameInput(const KernelContext& context, int i, std::string_view bad_handle);
-// Makes output `i` the string vector or, if the op declares one, a reference to it that stays valid until the
-// step ends.
+// Sets output `i` to the string vector or, if the op declares one, a reference to it that stays valid until
+// the step ends.
 Status SetStepName(KernelContext& context, int i, StepName place);
 
 template <typename T>
@@ -37,7 +37,7 @@ StatusOr<RefPtr<T>> FindStepResource(const KernelContext& context, int i, std::s
   return container->Lookup<T>(place.container, place.name);
 }
 
-// Makes output `i` a handle to the resource, in the form that the op declares.
+// Sets output `i` to a handle to the resource, in the form that the op declares.
 template <typename T>
 Status SetStepHandle(KernelContext& context, int i, std::string container, std::string name) {
   if (context.output_type(i) != DataType::kResource) {

@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// The integers that the elements of a quantised type are; other types themselves. What compares, adds or
-// copies elements as they are takes the former for the latter.
+// The integer type that stores the elements of a quantised type; other types themselves. Code that compares,
+// adds or copies elements without their range uses the former for the latter.
 constexpr DataType StoredType(DataType type) {
   switch (type) {
     case DataType::kQint8:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Channels of pixels as vectors that are written down as such, where the compiler finds none in plain loops
-// (loop.h): in choices between numbers and their places, in the loops around a window.
+// Channels of pixels as explicit vectors, for code in which the compiler does not vectorise plain loops
+// (loop.h): selections of numbers and their positions, loops over a window.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct AsAvx512 {
 }  // namespace loop_internal
 
 // Calls fn(bytes), a lambda that is marked with MR_INLINE_LAMBDA. `bytes` is a constant: the size of the
-// widest vectors, as comparisons of wider ones would go number by number.
+// widest vectors, as comparisons of wider ones would be done element by element.
 template <typename Fn>
 void RunVectors(const Fn& fn) {
 #if defined(__x86_64__)
@@ -44,7 +44,7 @@ void RunVectors(const Fn& fn) {
   fn(std::integral_constant<int, 16>());
 }
 
-// Numbers of neighbouring channels, and integers of the same width.
+// Numbers of adjacent channels, and integers of the same width.
 template <typename T, int kLanes>
 struct LanesOf {
   using Values [[gnu::vector_size(sizeof(T) * kLanes)]] = T;
@@ -52,7 +52,7 @@ struct LanesOf {
 };
 
 // Calls fn(lanes, channel) for blocks of channels of [begin, end), whose number of lanes is a constant: those
-// of vectors of kBytes, and of half as many where there are not enough. Types without vectors go one by one.
+// of vectors of kBytes, and of half as many for the rest. Types without vectors go one by one.
 template <typename T, int kBytes, typename Fn>
 inline MR_INLINE_LAMBDA void ForChannels(int64_t begin, int64_t end, const Fn& fn) {
   if constexpr (kBytes < 16 || !std::is_floating_point_v<T>) {
@@ -65,7 +65,7 @@ inline MR_INLINE_LAMBDA void ForChannels(int64_t begin, int64_t end, const Fn& f
   }
 }
 
-// As RunVectors, by the widest vectors only where T has any.
+// As RunVectors, but with the widest vectors only if T supports them.
 template <typename T, typename Fn>
 void RunChannels(const Fn& fn) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -8,8 +8,8 @@
 
 namespace millrace::data {
 
-// A dataset with all that it reads, as a GraphDef whose node "dataset" is a _Retval. Unimplemented when
-// something in it cannot be written.
+// A dataset and its inputs as a GraphDef whose node "dataset" is a _Retval. Unimplemented if a part of it
+// cannot be serialized.
 StatusOr<std::string> GraphOf(const Dataset& dataset, FunctionCaller* functions);
 
 }  // namespace millrace::data

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels that make datasets share.
+// Code that the kernels that make datasets share.
 #pragma once
 
 #include <memory>
@@ -18,12 +18,12 @@
 
 namespace millrace::data {
 
-// The inputs and attributes of a node, by name. Errors name what is wrong.
+// The inputs and attributes of a node, by name. Errors contain the name.
 class NodeArgs {
  public:
   NodeArgs(KernelContext& context, const std::vector<ArgRange>& ranges)
       : context_(context), ranges_(ranges) {}
-  // Those of another node, within the context of this one.
+  // The inputs and attributes of another node, within the context of this one.
   NodeArgs(KernelContext& context, const std::vector<ArgRange>& ranges, const Origin& origin)
       : context_(context), ranges_(ranges), origin_(&origin) {}
   KernelContext& context() const { return context_; }
@@ -33,7 +33,7 @@ class NodeArgs {
   std::string_view op() const {
     return origin_ != nullptr ? std::string_view(origin_->op) : context_.kernel().op_name();
   }
-  // The op without "Dataset" and what else tells its versions apart.
+  // The op without "Dataset" and the suffix of its version.
   std::string Kind() const;
 
   StatusOr<RefPtr<const Dataset>> Input(std::string_view name = "input_dataset") const;
@@ -61,9 +61,9 @@ class NodeArgs {
   StatusOr<T> Attr(std::string_view name) const {
     return attrs().Get<T>(name);
   }
-  // What output_types (or Toutput_types) and output_shapes say.
+  // The signature in output_types (or Toutput_types) and output_shapes.
   StatusOr<Dataset::Signature> Signature() const;
-  // The function in attribute `f` with the inputs `captured`.
+  // The function in attribute `f`, with the inputs `captured`.
   StatusOr<std::unique_ptr<CapturedFunction>> Function(std::string_view f,
                                                        std::string_view captured = "other_arguments") const;
 
@@ -79,22 +79,22 @@ class NodeArgs {
 };
 
 using MakeDataset = StatusOr<RefPtr<const Dataset>> (*)(const NodeArgs& args);
-// Registers kernels that make a dataset; also under the name with "Experimental" in front, where there is
-// such an op.
+// Registers kernels that make a dataset; also under the name with the prefix "Experimental", if there is such
+// an op.
 void RegisterDataset(KernelRegistry& registry, std::string_view op, MakeDataset make);
 
-// A dataset like the one that `origin` says, made anew. NotFound for an op that makes no dataset or has no
+// Creates a dataset again from its `origin`. NotFound for an op that makes no dataset or has no
 // kernel.
 StatusOr<RefPtr<const Dataset>> Remake(KernelContext& context, std::shared_ptr<const Origin> origin);
-// Whether the op of that name makes a dataset by one of these kernels.
+// Whether one of these kernels makes a dataset for the op of that name.
 bool MakesDataset(std::string_view op);
-// The name of an op without "Experimental" in front.
+// The name of an op without the prefix "Experimental".
 inline std::string_view NewName(std::string_view op) {
   constexpr std::string_view kOld = "Experimental";
   return op.starts_with(kOld) ? op.substr(kOld.size()) : op;
 }
 
-// What runs within the context of one node and takes NodeArgs.
+// A kernel whose work uses NodeArgs.
 class NodeKernel : public OpKernel {
  public:
   explicit NodeKernel(KernelConstruction& c);
@@ -106,7 +106,7 @@ class NodeKernel : public OpKernel {
   std::vector<ArgRange> ranges_;
 };
 
-// A dataset that reads another one.
+// A dataset with one input dataset.
 class UnaryDataset : public Dataset {
  public:
   UnaryDataset(std::string kind, Signature signature, RefPtr<const Dataset> input)
@@ -118,14 +118,14 @@ class UnaryDataset : public Dataset {
   const RefPtr<const Dataset> input_;
 };
 
-// Whether elements are one text each.
+// Whether each element is one string.
 inline bool AreTexts(const Dataset& dataset) {
   const Dataset::Signature& s = dataset.signature();
   return s.types == std::vector<DataType>{DataType::kString} && s.shapes.size() == 1 &&
          !s.shapes[0].unknown_rank() && s.shapes[0].rank() == 0;
 }
 
-// Its iterator. Null input: the end was reached.
+// Its iterator. Null input: its end was reached.
 template <typename D>
 class UnaryIterator : public Iterator {
  public:
@@ -145,7 +145,7 @@ class UnaryIterator : public Iterator {
   }
 
  protected:
-  // The next element of the input; drops the input at its end.
+  // The next element of the input; releases the input at its end.
   Status NextInput(Context& ctx, Element* out, bool* end) {
     if (input_ == nullptr) {
       *end = true;
@@ -184,7 +184,7 @@ StatusOr<std::unique_ptr<Iterator>> MakeUnary(const D& dataset, Context& ctx) {
   return std::unique_ptr<Iterator>(std::make_unique<It>(dataset, std::move(input)));
 }
 
-// "a function of `T`" for RegisterDataset's rows.
+// Makes a dataset of class D, as a function in RegisterDataset's rows.
 template <typename D, typename... Args>
 RefPtr<const Dataset> MakeRefDataset(Args&&... args) {
   return RefPtr<const Dataset>(MakeRef<D>(std::forward<Args>(args)...).release());

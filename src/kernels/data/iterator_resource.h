@@ -13,26 +13,26 @@
 
 namespace millrace::data {
 
-// What the kernel `context` offers to iterators.
+// The runtime that the kernel `context` provides for iterators.
 Runtime RuntimeOf(const KernelContext& context, FunctionCaller* functions, const std::string& device_name);
 // For calls of iterators as part of the kernel's step.
 Context ContextOf(const KernelContext& context, const Runtime& runtime);
 
-// An iterator with its dataset, that several threads may use, one after the other.
+// An iterator with its dataset, for several threads, one at a time.
 class SharedIterator {
  public:
-  // At the first element of the dataset.
+  // Starts at the first element of the dataset.
   static StatusOr<std::shared_ptr<SharedIterator>> Make(const KernelContext& context, Runtime runtime,
                                                         RefPtr<const Dataset> dataset);
   const Dataset& dataset() const { return *dataset_; }
   const Runtime& runtime() const { return runtime_; }
 
-  // Gets the next element if no other call is at it and nothing has to be waited for. False: nothing has
+  // Gets the next element if no other call is running and nothing has to be waited for. False: nothing has
   // happened.
   bool TryGetNext(Context& ctx, Element* out, bool* end, Status* status) MR_EXCLUDES(mu_);
   Status GetNext(Context& ctx, Element* out, bool* end) MR_EXCLUDES(mu_);
   Status Save(Context& ctx, IteratorState* state) MR_EXCLUDES(mu_);
-  // On an error the iterator stays as it is.
+  // After an error the iterator is unchanged.
   Status Restore(Context& ctx, const IteratorState& state) MR_EXCLUDES(mu_);
 
   SharedIterator(Runtime runtime, RefPtr<const Dataset> dataset)
@@ -45,7 +45,7 @@ class SharedIterator {
   std::unique_ptr<Iterator> iterator_ MR_GUARDED_BY(mu_);
 };
 
-// The resource behind a handle: an iterator, once one was made. Thread-safe.
+// The resource of a handle: an iterator, once one was made. Thread-safe.
 class IteratorResource final : public Resource {
  public:
   explicit IteratorResource(Dataset::Signature signature) : signature_(std::move(signature)) {}
@@ -55,9 +55,9 @@ class IteratorResource final : public Resource {
     return iterator_ == nullptr ? nullptr : iterator_->runtime().functions;
   }
 
-  // Empty where the handle says nothing of the elements.
+  // Empty if the handle does not declare its elements.
   const Dataset::Signature& signature() const { return signature_; }
-  // Starts again with `dataset`. InvalidArgument when its elements are of other types or shapes.
+  // Starts again with `dataset`. InvalidArgument if its elements have other types or shapes.
   Status SetDataset(const KernelContext& context, const Runtime& runtime, RefPtr<const Dataset> dataset)
       MR_EXCLUDES(mu_);
   void Set(std::shared_ptr<SharedIterator> iterator) MR_EXCLUDES(mu_);
@@ -69,7 +69,7 @@ class IteratorResource final : public Resource {
   const Dataset::Signature signature_;
   mutable Mutex mu_;
   std::shared_ptr<SharedIterator> iterator_ MR_GUARDED_BY(mu_);
-  Background background_;  // ends before the iterator does
+  Background background_;  // stopped before the iterator is destroyed
 };
 
 }  // namespace millrace::data

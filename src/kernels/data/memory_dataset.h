@@ -8,7 +8,7 @@
 
 namespace millrace::data {
 
-// A dataset of elements that are there.
+// A dataset of elements in memory.
 RefPtr<const Dataset> DatasetOf(Dataset::Signature signature, std::vector<Element> elements);
 
 }  // namespace millrace::data

@@ -11,11 +11,11 @@
 
 namespace millrace::data {
 
-// The arguments that a dataset was made of, the dataset, and a position in it. The arguments are kept so that
-// it can be saved: the function makes the dataset again.
+// The arguments of the function that made a dataset, the dataset, and a position in it. The arguments are
+// kept so that the position can be saved: the function makes the dataset again.
 class Nested {
  public:
-  // At the first element. InvalidArgument when `f` gives no dataset of these types.
+  // Starts at the first element. InvalidArgument if `f` returns no dataset of these types.
   static StatusOr<std::unique_ptr<Nested>> Open(Context& ctx, const Callable& f, Element args,
                                                 const std::vector<DataType>& types);
   Status GetNext(Context& ctx, Element* out, bool* end) { return iterator_->GetNext(ctx, out, end); }

@@ -11,7 +11,7 @@
 
 namespace millrace::data {
 
-// What a variant tensor that stands for a value or none holds.
+// The content of a variant tensor that is an optional value.
 class OptionalVariant {
  public:
   static constexpr char kVariantTypeName[] = "tensorflow::data::Optional";
@@ -25,8 +25,8 @@ class OptionalVariant {
   static StatusOr<OptionalVariant> DecodeVariant(VariantData data);
 
  private:
-  // Subtracts what writing it takes; false when less than nothing is left. One value may lie in others many
-  // times.
+  // Subtracts the bytes that serialization takes from *left; false if the result is negative. One value may
+  // be nested in others many times.
   bool Spend(int64_t* left) const;
 
   std::shared_ptr<const Element> value_;

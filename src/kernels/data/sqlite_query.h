@@ -14,18 +14,18 @@ struct sqlite3_stmt;
 
 namespace millrace::data {
 
-// The rows that a query of an SQLite database gives. The database is opened for reading only, and the query
-// can open no other. One thread at a time.
+// The rows of a query of an SQLite database. The database is opened for reading only, and the query can open
+// no other. One thread at a time.
 class SqliteQuery {
  public:
-  // InvalidArgument with SQLite's own text, and when the query gives another number of columns than there are
-  // types.
+  // InvalidArgument with SQLite's own text, and if the number of columns of the query differs from that of
+  // the types.
   static StatusOr<std::unique_ptr<SqliteQuery>> Open(const std::string& path, const std::string& query,
                                                      const std::vector<DataType>& types);
   SqliteQuery(const SqliteQuery&) = delete;
   SqliteQuery& operator=(const SqliteQuery&) = delete;
   ~SqliteQuery();
-  // The next row, a scalar for each column; false when there are no more. Cancelled when the caller is.
+  // The next row, a scalar for each column; false if there are no more. Cancelled if the caller is cancelled.
   StatusOr<bool> Next(Context& ctx, Element* row);
 
   static bool IsSupported(DataType type);

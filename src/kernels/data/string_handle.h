@@ -13,12 +13,12 @@
 namespace millrace::data {
 
 std::string HandleToString(const ResourceHandle& handle);
-// InvalidArgument when the text is no handle, or one of another device.
+// InvalidArgument if the text is not a handle, or one of another device.
 StatusOr<ResourceHandle> HandleFromString(const KernelContext& context, const Tensor& text);
-// Checks what the node declares of the elements, if it does.
+// Checks `signature` against the declaration of the node, if it has one.
 Status CheckDeclared(const OpKernel& kernel, const Dataset::Signature& signature);
 
-// The text of a handle of a resource of type R.
+// The string of a handle of a resource of type R.
 template <typename R>
 class ToStringHandleKernel final : public OpKernel {
  public:
@@ -30,7 +30,7 @@ class ToStringHandleKernel final : public OpKernel {
   }
 };
 
-// The handle of a text.
+// The handle of a string.
 template <typename R>
 class FromStringHandleKernel final : public OpKernel {
  public:

@@ -6,13 +6,13 @@
 
 namespace millrace {
 
-// For tests: kernels for the device type "FAKE" (device/fake_device_testing.h), which compute what the
-// kernels of CPUs do, later, in the stream of the device. REQUIRES: the kernels of CPUs are in the global
-// registry when a kernel is made.
+// For tests: kernels for the device type "FAKE" (device/fake_device_testing.h), which compute what the CPU
+// kernels do, later, in the stream of the device. REQUIRES: the CPU kernels are in the global registry when a
+// kernel is made.
 void RegisterFakeKernels(KernelRegistry& registry);
 
-// Puts the device type with its kernels into the global registries, however often it is called. Sessions have
-// such devices only when their options say how many.
+// Registers the device type with its kernels in the global registries; may be called several times. Sessions
+// have such devices only if their options set a number.
 Status RegisterFakeDevices();
 
 }  // namespace millrace

@@ -8,10 +8,10 @@
 
 namespace millrace {
 
-// Registers what every type of device with memory of its own needs, and what can be done without looking at
+// Registers the kernels that every type of device with separate memory needs, and that do not access
 // elements: constants, transfers, control flow, calls of functions, variables with their first assignment,
-// and ops on shapes. What computes is up to the type. REQUIRES: the kernels of "CPU" are, or will be, in
-// `registry`.
+// and ops on shapes. The type registers its own kernels of computations. REQUIRES: the kernels of "CPU" are,
+// or will be, in `registry`.
 void RegisterDeviceKernels(KernelRegistry& registry, const std::string& type);
 
 // Parts of it.

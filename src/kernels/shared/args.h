@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What kernels of any device need to read and check their small arguments on the host.
+// Functions with which kernels of any device read and check their small arguments on the host.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ int64_t IntValue(const Tensor& t, int64_t i = 0);
 // All values of an int32 or int64 tensor of any shape.
 Dims IntValues(const Tensor& t);
 
-// The shape that the values of an integer vector (or scalar, where allowed by the caller) say.
+// The shape with the sizes in an integer vector (or a scalar, if the caller allows it).
 // InvalidArgument "Dimension -1 must be >= 0", or when the number of elements overflows.
 StatusOr<TensorShape> ShapeFromValues(std::span<const int64_t> values);
 // The same for a shape argument, which must be a vector: "<name> must be a vector, got shape [2,2]".
@@ -37,7 +37,7 @@ std::string JoinInts(std::span<const int64_t> values, std::string_view separator
 // Distances between neighbours of each dimension in row-major order, in elements.
 Dims RowMajorStrides(std::span<const int64_t> dims);
 
-// Strides by which a tensor of shape `from` is read as one of shape `to`: 0 where a size of 1 is repeated.
+// Strides for reading a tensor of shape `from` as one of shape `to`: 0 for a repeated dimension of size 1.
 // REQUIRES: `from` broadcasts to `to`.
 Dims BroadcastStrides(std::span<const int64_t> from, std::span<const int64_t> to);
 

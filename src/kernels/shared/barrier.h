@@ -12,8 +12,8 @@
 
 namespace millrace {
 
-// Collects the components of elements by their keys. An element of which all components are there moves to
-// a queue, in the order in which its first component came. Thread-safe.
+// Collects the components of elements by their keys. A complete element is moved to a queue, ordered by the
+// arrival of its first component. Thread-safe.
 class Barrier : public Resource {
  public:
   // `spec`: of the values, without a capacity.
@@ -25,7 +25,7 @@ class Barrier : public Resource {
   // error.
   Status InsertMany(const Tensor& keys, int64_t component, const Tensor& values) MR_EXCLUDES(mu_);
   // Turns a request for `n` elements into an attempt on ready(), whose elements are (order of insertion, key,
-  // components …); OutOfRange when so many can't come any more.
+  // components …); OutOfRange if that number can't be reached any more.
   Status PrepareTake(int64_t n, bool allow_small_batch, Queue::Attempt& attempt) const MR_EXCLUDES(mu_);
   Status Close(bool cancel_pending_enqueues) MR_EXCLUDES(mu_);
   int32_t ready_size() const { return ready_->size(); }
@@ -42,19 +42,19 @@ class Barrier : public Resource {
   };
 
   Barrier(QueueSpec spec, RefPtr<Queue> ready) : spec_(std::move(spec)), ready_(std::move(ready)) {}
-  // Puts values[i] to keys[i]; what is complete by that is moved out.
+  // Sets the component of each keys[i] to values[i]; complete elements are moved to `complete`.
   Status Collect(const Tensor& keys, size_t component, const Tensor& values,
                  std::vector<std::vector<Tensor>>* complete) MR_EXCLUDES(mu_);
   Status InsertOne(const std::string& key, int64_t i, size_t component, const Tensor& value, bool* is_new,
                    std::vector<std::vector<Tensor>>* complete) MR_REQUIRES(mu_);
 
-  // Whether nothing can come any more.
+  // Whether no element can arrive any more.
   bool Over() const MR_REQUIRES(mu_) { return closed_ && incomplete_.empty() && entering_ == 0; }
 
   const QueueSpec spec_;
   const RefPtr<Queue> ready_;
-  mutable Mutex mu_;  // not held while ready_ changes: that ends operations of other steps
-  int64_t entering_ MR_GUARDED_BY(mu_) = 0;  // elements that are complete and not yet in ready_
+  mutable Mutex mu_;  // not held while ready_ changes: that may complete operations of other steps
+  int64_t entering_ MR_GUARDED_BY(mu_) = 0;  // complete elements that are not yet in ready_
   bool closed_ MR_GUARDED_BY(mu_) = false;
   bool cancelled_ MR_GUARDED_BY(mu_) = false;
   int64_t order_ MR_GUARDED_BY(mu_) = std::numeric_limits<int64_t>::min();

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-// Hashes whose values are part of what some ops promise: models hold weights by them. Equal on all machines.
+// Hashes with specified values: models store weights by them. Equal on all machines.
 namespace millrace {
 
 // FarmHash's Fingerprint64.
@@ -16,11 +16,11 @@ struct Fingerprint128 {
   uint64_t high = 0;
 };
 Fingerprint128 FarmFingerprint128(std::string_view bytes);
-// One hash of two, in this order.
+// One hash from two; the order matters.
 uint64_t FingerprintCat64(uint64_t a, uint64_t b);
-// MurmurHash64A with the seed that TensorFlow's Hash64 has.
+// MurmurHash64A with the seed of TensorFlow's Hash64.
 uint64_t MurmurHash64(std::string_view bytes);
-// SipHash-2-4 under a key of two words.
+// SipHash-2-4 with a key of two words.
 uint64_t SipHash(uint64_t key0, uint64_t key1, std::string_view bytes);
 
 }  // namespace millrace

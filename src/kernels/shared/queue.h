@@ -21,22 +21,22 @@
 
 namespace millrace {
 
-// What a node declares about its queue.
+// The declaration of a queue by a node.
 struct QueueSpec {
   std::string name;                  // for messages
   std::vector<DataType> types;       // one for each component of an element
-  std::vector<PartialShape> shapes;  // as many, or none: any shape; fully known except in padding queues
+  std::vector<PartialShape> shapes;  // by component, or none: any shape; fully known except in padding queues
   int64_t capacity = std::numeric_limits<int32_t>::max();
-  int64_t min_after_dequeue = 0;  // random queues: so many elements stay until the queue is closed
+  int64_t min_after_dequeue = 0;  // random queues: this number of elements stays until the queue is closed
   int64_t seed = 0, seed2 = 0;    // random queues; both 0: chosen at random
 };
 
 enum class QueueKind { kFifo, kPaddingFifo, kRandomShuffle, kPriority };
 
-// A queue of elements, each a tuple of tensors, between steps. Operations that can't go on wait in the queue
-// in the order of their arrival, without a thread; enqueues and dequeues wait in lines of their own. An
-// operation is a QueueAttempt; it is either run at once (RunNow) or handed over (Submit), and then ends by
-// another operation, by Close, or by the cancellation of its step. Thread-safe.
+// A queue of elements, each a tuple of tensors, that persists between steps. Operations that can't proceed
+// wait in the queue in order of arrival, without a thread; enqueues and dequeues wait in separate lines. An
+// operation is a QueueAttempt; it is either run at once (RunNow) or handed over (Submit), and is then ended
+// by another operation, by Close, or by the cancellation of its step. Thread-safe.
 class Queue : public Resource {
  public:
   enum class Action { kEnqueue, kEnqueueMany, kClose, kDequeue, kDequeueMany, kDequeueUpTo };
@@ -62,7 +62,7 @@ class Queue : public Resource {
 
   // Runs the attempt if it can end now: true, with its result. Else false, and nothing has happened.
   bool RunNow(Attempt& attempt, Status* status) MR_EXCLUDES(mu_);
-  // Runs the attempt as soon as it is its turn. `cancellation` must outlive it.
+  // Runs the attempt as soon as it can run in its turn. `cancellation` must outlive it.
   void Submit(Attempt attempt, CancellationManager& cancellation) MR_EXCLUDES(mu_);
   // Closes at once; waiting enqueues fail.
   void CloseAndCancel() MR_EXCLUDES(mu_);
@@ -75,12 +75,12 @@ class Queue : public Resource {
   bool has_shapes() const { return !spec_.shapes.empty(); }
   std::string DebugString() const override;
 
-  // Whether an element, or a batch, fits the declaration.
+  // Checks that an element, or a batch, conforms to the declaration.
   Status CheckElement(const std::vector<Tensor>& components) const;
   Status CheckBatch(const std::vector<Tensor>& components) const;
-  // Whether elements of this queue can be put together to a batch: it must declare shapes.
+  // Checks that elements of this queue can be batched: it must declare shapes.
   Status CheckBatchable() const;
-  // Whether a node that asks for such a queue may share this one.
+  // Checks that a node that declares such a queue may share this one.
   Status CheckShared(QueueKind kind, const QueueSpec& spec, std::string_view node, std::string_view op) const;
 
  private:
@@ -98,7 +98,7 @@ class Queue : public Resource {
   Progress AdvanceEnqueue(Attempt& attempt, Status* status) MR_REQUIRES(mu_);
   Progress AdvanceDequeue(Attempt& attempt, Status* status) MR_REQUIRES(mu_);
   Status Exhausted(const Attempt& attempt) const MR_REQUIRES(mu_);
-  // How many elements a dequeue may take now.
+  // The number of elements that a dequeue may take now.
   int64_t Available() const MR_REQUIRES(mu_);
   void GiveBack(Attempt& attempt) MR_REQUIRES(mu_);
   bool AdvanceLine(Line& line, std::vector<Finished>* finished) MR_REQUIRES(mu_);

@@ -18,18 +18,18 @@ struct StridedSliceMasks {
   int64_t shrink_axis = 0;
 };
 
-// What a strided slice takes from each dimension of the input, and the shapes of the result.
+// The part of each dimension of the input that a strided slice takes, and the shapes of the result.
 struct StridedSliceCut {
   Dims begin;                // by input dimension; lies in the input unless the size is 0
   Dims stride;               // not 0
   Dims size;                 // elements taken
   TensorShape box_shape;     // of `size`: one dimension for each of the input
-  TensorShape final_shape;   // the same elements with new axes in and shrunk ones out
+  TensorShape final_shape;   // the same elements with new axes inserted and shrunk ones removed
   bool is_identity = false;  // takes the whole input in order
 };
 
-// Works out the slice of an input of shape `input`. begin, end and strides are integer vectors of the same
-// size, as "x[b:e:s, ...]" says; the errors are TensorFlow's.
+// Computes the slice of an input of shape `input`. begin, end and strides are integer vectors of the same
+// size, as in "x[b:e:s, ...]"; the errors are TensorFlow's.
 StatusOr<StridedSliceCut> PlanStridedSlice(const TensorShape& input, const Tensor& begin, const Tensor& end,
                                            const Tensor& strides, const StridedSliceMasks& masks);
 

@@ -17,9 +17,9 @@ namespace millrace {
 
 // The value in the variant of a TensorList handle: tensors of one type, some of which may have no value yet.
 //
-// Elements hang on a tree with 16 branches whose nodes copies share, so that copying a list costs nothing,
-// changing an element of a shared one takes a path from the root, and one that is not shared is changed in
-// place. Elements without a value take no memory, whatever the size. A value; as thread-safe as a Tensor.
+// Elements are in a tree with 16 branches whose nodes copies share, so that copying a list costs nothing,
+// changing an element of a shared list copies a path from the root, and others are changed in place. Elements
+// without a value take no memory, whatever the size. A value; as thread-safe as a Tensor.
 class TensorList {
  public:
   static constexpr char kVariantTypeName[] = "tensorflow::TensorList";
@@ -36,22 +36,22 @@ class TensorList {
   int64_t size() const { return size_; }
   // Null when the element has no value. REQUIRES: 0 <= i < size().
   const Tensor* Find(int64_t i) const;
-  // InvalidArgument when lists would lie deeper than kMaxDepth. REQUIRES: 0 <= i < size().
+  // InvalidArgument if lists would be nested deeper than kMaxDepth. REQUIRES: 0 <= i < size().
   Status Set(int64_t i, Tensor value);
-  // What goes away is forgotten, what comes has no value. REQUIRES: 0 <= size <= kMaxSize.
+  // Removed elements are dropped, new ones have no value. REQUIRES: 0 <= size <= kMaxSize.
   void Resize(int64_t size);
 
   // Calls f(i, tensor) for the elements with a value, in order, until one is an error.
   Status ForEach(const std::function<Status(int64_t, const Tensor&)>& f) const;
-  // A list as this one with f(tensor) in the place of each value.
+  // A list like this one with f(tensor) in place of each value.
   StatusOr<TensorList> Map(const std::function<StatusOr<Tensor>(const Tensor&)>& f) const;
-  // `element_shape` with what the values tell.
+  // `element_shape` merged with the shapes of the values.
   StatusOr<PartialShape> MergedShape() const;
 
-  // Lists may lie in others many times, and so stand for far more than they take: subtracts from `left` a
-  // unit for each value here, and within the lists here as often as each occurs, and one for each handle in
+  // Lists may be nested in others many times, and so represent far more than they take: subtracts from `left`
+  // a unit for each value here, and within nested lists as often as each occurs, and one for each handle in
   // them. With `bytes` a value counts as the bytes that writing it may take. ResourceExhausted, soon after,
-  // when less than nothing is left.
+  // if less than nothing is left.
   Status Spend(bool bytes, int64_t* left) const;
 
   // In TensorFlow's format. Beyond 2^24 elements without a value, or 2 GiB, only the name is written.
@@ -75,7 +75,7 @@ class TensorList {
   };
 
   static int LevelsFor(int64_t size);
-  // The node behind `place`, which is not shared from now on; a new one when there is none.
+  // The node in `place`, made unshared by a copy if necessary; a new one if there is none.
   template <typename T>
   static T* Own(RefPtr<Node>& place);
   static void Truncate(RefPtr<Node>& place, int levels, int64_t size);
@@ -85,7 +85,7 @@ class TensorList {
   RefPtr<Node> root_;
   int64_t size_ = 0;
   int levels_ = 0;  // of inner nodes
-  int depth_ = 1;   // at most so many lists lie in one another
+  int depth_ = 1;   // the maximum nesting depth of lists
 };
 
 }  // namespace millrace

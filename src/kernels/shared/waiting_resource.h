@@ -16,12 +16,12 @@
 
 namespace millrace {
 
-// Shared state with operations that may have to wait for a change of it, in the order of their arrival and
-// without a thread. A derived class says when an operation can go on (Try). Thread-safe.
+// Shared state with operations that may have to wait for a change of it, in order of arrival and without a
+// thread. A derived class decides when an operation can proceed (Try). Thread-safe.
 class WaitingResource : public Resource {
  public:
-  // What an operation asks for and, once it has ended, what it got. Derived classes give the fields a
-  // meaning.
+  // The request of an operation and, once it has ended, its result. Derived classes define the
+  // fields.
   struct Attempt {
     int action = 0;
     int64_t number = 0;
@@ -51,7 +51,7 @@ class WaitingResource : public Resource {
   virtual Status CancelledStatus(const Attempt& attempt) const = 0;
 
   // For changes of the state that do not wait: AdvanceAll, under the lock, completes waiting attempts; Finish
-  // calls them back after it.
+  // calls their callbacks after it.
   struct Finished {
     Attempt attempt;
     Status status;

@@ -44,7 +44,7 @@ class ElementwiseLayout {
   uint64_t arrays() const { return arrays_; }  // as ElementwiseCode::Run wants it
   bool by_row() const {
     return by_row_;
-  }  // blocks don't cross rows of dims()[0]; else they are whole rows
+  }  // blocks don't cross rows of dims()[0]; otherwise they consist of whole rows
   int64_t block() const { return block_; }  // elements
   int64_t slot_bytes() const { return slot_bytes_; }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Factors and systems of real matrices that fit into the second cache, by rows, so that the loops are over
-// vectors of columns. Large matrices are left to blocked methods.
+// Factorizations and solvers of real matrices that fit into the second cache, stored by rows, so that the
+// loops are over vectors of columns. Large matrices are left to blocked algorithms.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace millrace::dense {
 
-// Rows begin at multiples of kWidth numbers. What is behind their ends takes part in the loops over rows, and
-// has no meaning.
+// Rows begin at multiples of kWidth numbers. The padding at their ends takes part in the loops over rows; its
+// values are undefined.
 class Rows {
  public:
   static constexpr int64_t kWidth = 8;
-  static constexpr int64_t kMost = 256;  // rows and columns that are worth it
+  static constexpr int64_t kMost = 256;  // the most rows and columns for which this is faster
 
   // Zeros.
   Rows(int64_t rows, int64_t columns)
@@ -33,10 +33,10 @@ class Rows {
   double* operator[](int64_t row) { return values_.data() + row * stride_; }
   const double* operator[](int64_t row) const { return values_.data() + row * stride_; }
 
-  // As matrix i of a batch, the first `rows` of it.
+  // Writes the first `rows` rows to matrix i of a batch.
   void StoreTo(int64_t i, Tensor* t, int64_t rows) const;
   void StoreTo(int64_t i, Tensor* t) const { StoreTo(i, t, rows_); }
-  // Of and to one column after the other.
+  // Converts from and to storage by columns.
   static Rows FromColumns(const double* columns, int64_t rows, int64_t count);
   void ToColumns(double* columns) const;
   Rows Transposed() const;
@@ -52,22 +52,22 @@ inline bool IsSmall(const Tensor& t) { return RowsOf(t) <= Rows::kMost && Column
 // Both factors in one matrix, L with ones on its diagonal.
 struct Lu {
   Rows factors;
-  std::vector<int64_t> from;  // for each row the row of the input that it is made of
-  int sign = 1;               // of that permutation
+  std::vector<int64_t> from;  // for each row the row of the input that it comes from
+  int sign = 1;               // of the permutation
 };
 // By partial pivoting; zero pivots stay where they are.
 Lu FactorLu(Rows m);
-// Whether a factor has a zero, or something that is no number, on its diagonal.
+// Whether a factor has a zero or NaN on its diagonal.
 bool IsSingular(const Rows& factor);
 
-// The upper factor U with transposed(U) U = m, of whose upper half it is made. False if a pivot is not
+// The upper factor U with transposed(U) U = m, computed from the upper half of m. False if a pivot is not
 // positive.
 bool FactorCholesky(Rows* m);
 
-// x where l x = b or u x = b, in the place of b. `unit`: the diagonal counts as ones.
+// Solves l x = b or u x = b in place of b. `unit`: the diagonal counts as ones.
 void SolveLower(const Rows& l, bool unit, Rows* b);
 void SolveUpper(const Rows& u, Rows* b);
-// Of the matrix whose factors these are.
+// For the matrix with these factors.
 Rows Solve(const Lu& lu, const Rows& b);
 Rows Inverse(const Lu& lu);
 

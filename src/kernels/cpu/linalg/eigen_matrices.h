@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Matrices of a batch as those of Eigen. Include it after the headers of Eigen that the file needs.
+// Views matrices of a batch as Eigen matrices. Include it after the headers of Eigen that the file needs.
 #pragma once
 
 #include <Eigen/Core>

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // The products of Eigen that several decompositions need: compiled once, in eigen_products.cc, instead of in
-// each of their files, where they are a third of the code. A product that is not listed is compiled where it
-// is used. The literals are Eigen's options. Storage order: 0 by columns, 1 by rows. Triangle: 1 lower, 2
-// upper, 5 and 6 with ones on the diagonal. A bool: the factor before it is conjugated; the first one of
+// each of their files, where they are a third of the code. Unlisted products are compiled where they are
+// used. The literals are Eigen's options. Storage order: 0 by columns, 1 by rows. Triangle: 1 lower, 2 upper,
+// 5 and 6 with ones on the diagonal. A bool: the factor before it is conjugated; the first one of
 // product_triangular_matrix_matrix: the triangle is on the left.
 #pragma once
 

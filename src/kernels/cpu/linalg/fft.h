@@ -10,12 +10,12 @@
 
 namespace millrace::cpu {
 
-// Whether no prime factor of a length is large: in single precision, the convolutions of other lengths are
-// not as exact as transforms are.
+// Whether no prime factor of a length is large: in single precision, the convolutions for other lengths are
+// less exact than transforms.
 bool HasSmallFactors(int64_t n);
 
-// The tables for one length. Immutable, so that any number of threads may use it at the same time. Takes
-// O(n log n) for every n: lengths with large prime factors become convolutions of a length that has none
+// The tables for one length. Immutable, so that any number of threads may use it at the same time. Takes O(n
+// log n) for every n: lengths with large prime factors are computed as convolutions of a length without them
 // (Bluestein).
 template <typename T>
 class BasicFft {
@@ -29,16 +29,16 @@ class BasicFft {
   BasicFft& operator=(const BasicFft&) = delete;
 
   int64_t size() const { return n_; }
-  // Numbers of scratch memory that Run needs.
+  // The size of Run's scratch memory, in numbers.
   int64_t scratch_size() const;
   // In place: y[k] = sum of x[j] exp(-2 pi i j k / n); `inverse`: exp(+…), without the factor 1 / n.
   void Run(Number* x, bool inverse, Number* scratch) const;
 
-  // kLanes lines side by side: number j of line l is x[j][0][l] + i x[j][1][l]. Gives each line what Run
-  // gives it. REQUIRES: has_lanes(). `scratch` is as large as x: lanes_size() numbers.
+  // kLanes lines side by side: number j of line l is x[j][0][l] + i x[j][1][l]. The results of each line are
+  // those of Run. REQUIRES: has_lanes(). `scratch` is as large as x: lanes_size() numbers.
   static constexpr int64_t kLanes = 64 / sizeof(T);
-  // From so many lines on, places that are not used pay: for real lines, and for complex ones, of which one
-  // alone is faster.
+  // The least number of lines for which this is faster, although lanes are unused: for real lines, and for
+  // complex ones, which are faster one by one.
   static constexpr int64_t kLeastReal = kLanes * 3 / 8, kLeastLanes = kLanes / 2;
   bool has_lanes() const { return longer_ == nullptr && n_ <= kMostInLanes; }
   int64_t lanes_size() const { return n_ * 2 * kLanes; }
@@ -58,9 +58,9 @@ class BasicFft {
   std::vector<Number> kernel_;  // transform of the conjugate chirp
 };
 
-// Of real lines of an even length, by complex ones of half of it: the numbers at even places are real parts,
-// those at odd places imaginary ones. A spectrum is the first n / 2 + 1 numbers, of which the others are
-// conjugates.
+// Transforms of real lines of an even length, by complex ones of half of it: the numbers at even indices are
+// real parts, those at odd indices imaginary ones. A spectrum is the first n / 2 + 1 numbers; the others are
+// their conjugates.
 template <typename T>
 class BasicRealFft {
  public:
@@ -72,13 +72,13 @@ class BasicRealFft {
 
   int64_t half() const { return half_.size(); }
   bool has_lanes() const { return half_.has_lanes(); }
-  // Of x and of scratch, in numbers of T, for a number of lines side by side that is 1 or BasicFft::kLanes.
+  // The size of x and of scratch, in numbers of T, for 1 or BasicFft::kLanes lines side by side.
   int64_t line_size(int64_t lanes) const { return 2 * lanes * (half_.size() + 1); }
   int64_t scratch_size(int64_t lanes) const { return 2 * lanes * half_.scratch_size(); }
   // In place, from n / 2 pairs of samples to the spectrum.
   template <int kLanes>
   void Forward(T* x, T* scratch) const;
-  // From the spectrum to n times the samples. The first and the last number count as real.
+  // From the spectrum to n times the samples. The first and the last number are taken as real.
   template <int kLanes>
   void Inverse(T* x, T* scratch) const;
 

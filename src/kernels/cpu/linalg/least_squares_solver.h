@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// By the normal equations, of the first kind or, where there are fewer equations than unknowns, the second.
+// By the normal equations, of the first kind or, if there are fewer equations than unknowns, the second.
 template <typename M>
 bool SolveNormalEquations(const M& a, const M& b, double weight, M* x) {
   const bool tall = a.rows() >= a.cols();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of linear algebra share: batches of matrices, in any of four types, computed in double
-// precision, where real and complex numbers are one instantiation each.
+// Code that the kernels of linear algebra share: batches of matrices, in any of four types, computed in
+// double precision, with one instantiation each for real and complex numbers.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline TensorShape BatchShapeOf(const Tensor& t, int n = 2) {
 inline int64_t RowsOf(const Tensor& t) { return t.dim(t.rank() - 2); }
 inline int64_t ColumnsOf(const Tensor& t) { return t.dim(t.rank() - 1); }
 
-// Checks that all of the first n inputs are batches of as many matrices.
+// Checks that the first n inputs are batches of equal shape.
 inline Status CheckBatches(const KernelContext& context, int n) {
   for (int i = 0; i < n; ++i) {
     const Tensor& t = context.input(i);
@@ -40,7 +40,7 @@ inline Status CheckBatches(const KernelContext& context, int n) {
   return Status();
 }
 
-// An output of the batch of the first input with two more dimensions, or one where columns < 0.
+// Allocates an output with the batch shape of the first input and two more dimensions, one if columns < 0.
 inline StatusOr<Tensor*> AllocateMatrices(KernelContext& context, int output, int64_t rows,
                                           int64_t columns = -1) {
   TensorShape shape = BatchShapeOf(context.input(0));
@@ -49,7 +49,7 @@ inline StatusOr<Tensor*> AllocateMatrices(KernelContext& context, int output, in
   return context.AllocateOutput(output, shape);
 }
 
-// Elements [offset, offset + n) as doubles, or the other way.
+// Copies elements [offset, offset + n) to doubles, and back below.
 template <typename S>
 void LoadAs(const Tensor& t, int64_t offset, int64_t n, S* to) {
   const auto copy = [&]<typename T>(const T* from) {
@@ -68,7 +68,7 @@ void LoadAs(const Tensor& t, int64_t offset, int64_t n, S* to) {
       return copy(t.data<complex128>());
   }
 }
-// The real part, where T has no other.
+// The real part, if T is real.
 template <typename T, typename S>
 T ElementAs(const S& value) {
   if constexpr (kIsComplex<S> && !kIsComplex<T>) {
@@ -94,7 +94,7 @@ void StoreAs(const S* from, int64_t offset, int64_t n, Tensor* t) {
   }
 }
 
-// Runs fn(number of the matrix) for the whole batch; the first error in the order of the batch.
+// Runs fn(index of the matrix) for the whole batch; returns the first error in the order of the batch.
 template <typename Fn>
 Status ForBatch(const KernelContext& context, int64_t batch, double cost_ns, Fn fn) {
   Mutex mu;

@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// Function::Apply(const ColumnMatrix<S>& in, ColumnMatrix<S>* out) gives false where there is no value in
-// numbers of S; the elements are NaN then.
+// Function::Apply(const ColumnMatrix<S>& in, ColumnMatrix<S>* out) returns false if there is no value of type
+// S; the elements are NaN then.
 template <typename Function>
 class MatrixFunctionKernel final : public OpKernel {
  public:

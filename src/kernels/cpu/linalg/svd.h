@@ -16,11 +16,11 @@ struct SvdResult {
   using Vectors = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic>;
 
   Eigen::VectorXd values;  // in decreasing order
-  Vectors u, v;            // matrix = u * diag(values) * adjoint(v); empty where they are not wanted
+  Vectors u, v;            // matrix = u * diag(values) * adjoint(v); empty if not requested
 };
 
-// REQUIRES: the matrix is finite and has elements. Each type has a file of its own, since they compile for
-// long.
+// REQUIRES: the matrix is finite and has elements. Each type has a separate file, since they take long to
+// compile.
 SvdResult<double> DecomposeSingular(const Eigen::MatrixXd& matrix, SvdVectors wanted);
 SvdResult<std::complex<double>> DecomposeSingular(const Eigen::MatrixXcd& matrix, SvdVectors wanted);
 

@@ -12,7 +12,7 @@ class GraphDef;
 
 namespace millrace {
 
-// Writes the nodes of a graph to the tables Nodes and NodeInputs. DataLoss for inputs that are no names of
+// Writes the nodes of a graph to the tables Nodes and NodeInputs. DataLoss for inputs that are not names of
 // nodes.
 Status WriteNodes(SqliteDatabase& database, int64_t graph_id, const tensorflow::GraphDef& graph);
 

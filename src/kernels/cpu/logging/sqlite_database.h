@@ -18,7 +18,7 @@ struct sqlite3_stmt;
 
 namespace millrace {
 
-// What stands for a "?" of a statement. Blob and text are only looked at while the statement runs.
+// The value of a parameter of a statement ("?"). Blob and text are only read while the statement runs.
 struct SqliteBlob {
   std::string_view bytes;
 };
@@ -26,16 +26,16 @@ using SqliteValue = std::variant<std::monostate, int64_t, double, std::string_vi
 
 class SqliteDatabase;
 
-// A prepared statement. It goes before its database does. One thread at a time.
+// A prepared statement. It must be destroyed before its database. One thread at a time.
 class SqliteStatement {
  public:
   SqliteStatement(SqliteStatement&& other) noexcept;
   SqliteStatement& operator=(SqliteStatement&&) = delete;
   ~SqliteStatement();
 
-  // Runs a statement that gives no rows.
+  // Runs a statement that returns no rows.
   Status Run(std::initializer_list<SqliteValue> values);
-  // Whether there is a first row, which stays until the next call.
+  // Whether there is a first row, which stays valid until the next call.
   StatusOr<bool> First(std::initializer_list<SqliteValue> values);
   int64_t Integer(int column) const;
   double Real(int column) const;
@@ -49,12 +49,12 @@ class SqliteStatement {
   sqlite3_stmt* statement_;
 };
 
-// A database that is open for writing; made if it is not there. Errors have the words and codes that
+// A database that is open for writing; created if it does not exist. Errors have the texts and codes that
 // TensorFlow gives SQLite's. One thread at a time.
 class SqliteDatabase {
  public:
-  // `uri`: a path, or "file:PATH" with options after a "?". A database that others hold is waited for
-  // as long as `patience` says. Its schema is not trusted: triggers, views and unsafe functions are off.
+  // `uri`: a path, or "file:PATH" with options after a "?". Waits at most `patience` for a database that
+  // others have locked. Its schema is not trusted: triggers, views and unsafe functions are off.
   static StatusOr<std::unique_ptr<SqliteDatabase>> Open(const std::string& uri,
                                                         std::chrono::milliseconds patience);
   SqliteDatabase(const SqliteDatabase&) = delete;
@@ -63,9 +63,9 @@ class SqliteDatabase {
 
   StatusOr<SqliteStatement> Prepare(std::string_view sql);
   Status Run(std::string_view sql, std::initializer_list<SqliteValue> values = {});
-  // The row number that the last INSERT made.
+  // The id of the row that the last INSERT created.
   int64_t last_row() const;
-  // Whose cancellation ends statements and waits from now on; null: nobody's.
+  // From now on its cancellation ends statements and waits; null: none does.
   void set_cancellation(const CancellationManager* cancellation) { cancellation_ = cancellation; }
 
  private:
@@ -80,7 +80,7 @@ class SqliteDatabase {
   const std::chrono::milliseconds patience_;
 };
 
-// Undoes what was written since it was made, unless it is committed. Begins as the only writer.
+// Rolls back what was written since it began, unless it is committed. Begins as the only writer.
 class SqliteTransaction {
  public:
   static StatusOr<SqliteTransaction> Begin(SqliteDatabase& database);

@@ -23,10 +23,10 @@ class SummaryMetadata;
 namespace millrace {
 
 // Writes the summaries and graphs of one run to an SQLite database with the tables of TensorFlow 1.15. Each
-// event is there for other programs when Write returns, or no part of it is.
+// event is written in one transaction, which other programs see when Write returns.
 class SummaryDatabase final : public SummarySink {
  public:
-  // An empty name leaves that level out: no run, a run of no experiment, an experiment of no user.
+  // An empty name omits that level: no run, a run without an experiment, an experiment without a user.
   struct Names {
     std::string experiment;
     std::string run;
@@ -34,8 +34,8 @@ class SummaryDatabase final : public SummarySink {
   };
   static constexpr std::chrono::milliseconds kPatience{5000};
 
-  // InvalidArgument for names with characters that they may not have; SQLite's errors. Waits at most
-  // `patience` for other writers, then and in each Write.
+  // InvalidArgument for names with invalid characters; SQLite's errors. Waits at most `patience` for other
+  // writers, here and in each Write.
   static StatusOr<RefPtr<SummaryDatabase>> Open(const std::string& uri, Names names,
                                                 std::chrono::milliseconds patience = kPatience);
   SummaryDatabase(std::unique_ptr<SqliteDatabase> database, Names names)
@@ -44,13 +44,13 @@ class SummaryDatabase final : public SummarySink {
 
   Status Write(const tensorflow::Event& event, const CancellationManager* cancellation) override;
   Status Flush() override { return Status(); }
-  // Notes when the run ended.
+  // Writes the time at which the run ended.
   Status Close() override;
   bool keeps_scalar_types() const override { return true; }
   std::string DebugString() const override { return "SummaryDbWriter"; }
 
  private:
-  // What the database has of this run: ids, 0 where it has nothing yet, and times of the first event.
+  // The rows of this run: ids, 0 if there is none yet, and times of the first event.
   struct Place {
     int64_t user = 0;
     int64_t experiment = 0;
@@ -77,7 +77,7 @@ class SummaryDatabase final : public SummarySink {
   std::unique_ptr<SqliteDatabase> database_ MR_GUARDED_BY(mu_);  // null: closed
   Place place_ MR_GUARDED_BY(mu_);
   std::map<std::string, int64_t> tags_ MR_GUARDED_BY(mu_);
-  std::vector<std::string> new_tags_ MR_GUARDED_BY(mu_);  // of the transaction that runs
+  std::vector<std::string> new_tags_ MR_GUARDED_BY(mu_);  // of the running transaction
   size_t id_tier_ MR_GUARDED_BY(mu_) = 0;
 };
 

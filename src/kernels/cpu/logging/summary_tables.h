@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-// Makes the tables and indices of TensorBoard's databases of TensorFlow 1.15 that are not there yet.
+// Creates the missing tables and indices of the databases of TensorFlow 1.15's TensorBoard.
 Status MakeSummaryTables(SqliteDatabase& database);
 
 }  // namespace millrace

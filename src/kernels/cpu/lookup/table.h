@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// Rows of keys and of values, found by key. A key is one element, or a vector of some: int32, int64 or
+// Rows of keys and of values, found by key. A key is one element, or a vector of elements: int32, int64 or
 // strings. Values are of any type. Not thread-safe.
 class TableRows {
  public:
@@ -30,7 +30,7 @@ class TableRows {
   void Remove(const Tensor& keys, int64_t i);
   void Clear();
   const void* ValueAt(int64_t row) const;
-  // Copies all keys and values, in the order in which they came unless some were removed.
+  // Copies all keys and values, in order of insertion unless some were removed.
   void CopyKeys(void* to) const;
   void CopyValues(void* to) const;
   int64_t key_elements() const { return key_elements_; }
@@ -39,7 +39,7 @@ class TableRows {
  private:
   bool ScalarInt() const { return key_elements_ == 1 && key_dtype_ != DataType::kString; }
   int64_t IntKey(const Tensor& keys, int64_t i) const;
-  // The bytes of a key; of strings, with their lengths.
+  // The bytes of a key; those of strings with their lengths.
   std::string TextKey(const Tensor& keys, int64_t i) const;
   Status Grow();
   void CopyRow(int64_t from, int64_t to);
@@ -53,8 +53,8 @@ class TableRows {
   std::unordered_map<std::string, int64_t, StringHash, std::equal_to<>> by_text_;
 };
 
-// A map from keys to values between steps. Thread-safe. What an operation refuses it refuses before it
-// changes anything.
+// A map from keys to values that persists between steps. Thread-safe. An operation that returns an error has
+// changed nothing.
 class LookupTable : public Resource {
  public:
   struct Spec {
@@ -71,7 +71,7 @@ class LookupTable : public Resource {
   // Replaces everything.
   virtual Status Import(const Tensor& keys, const Tensor& values) MR_EXCLUDES(mu_);
   virtual Status Export(KernelContext& context) const MR_EXCLUDES(mu_);
-  // Fills a table that can't be changed otherwise, once; doing it again with as many entries is fine.
+  // Fills a table that can't be changed otherwise, once; repeating it with as many entries is not an error.
   virtual Status Initialize(const Tensor& keys, const Tensor& values);
   std::string DebugString() const override;
 
@@ -112,11 +112,11 @@ class MutableTable final : public LookupTable {
   explicit MutableTable(Spec spec) : LookupTable(std::move(spec)) {}
 };
 
-// A mutable table with a key that no entry may have. What it exports looks like the buckets of TensorFlow's
-// open addressing: a power of two of them, the unused ones with the empty key.
+// A mutable table with a key that no entry may have. Exports look like the buckets of TensorFlow's open
+// addressing: a power of two of them, with the empty key in unused ones.
 class DenseTable final : public LookupTable {
  public:
-  // Neither key can be in the table. Without `deleted_key`, which may be null, there is but one.
+  // Neither key can be in the table. Without `deleted_key`, which may be null, there is only the empty key.
   static StatusOr<RefPtr<DenseTable>> Make(Spec spec, const Tensor& empty_key, const Tensor* deleted_key,
                                            int64_t buckets, float max_load);
   Status Find(const Tensor& keys, const Tensor& default_value, Tensor& values) const override;
@@ -138,12 +138,12 @@ class DenseTable final : public LookupTable {
   int64_t buckets_ MR_GUARDED_BY(mu_);
 };
 
-// The columns that a text file has for a table.
+// The columns of a text file that a table uses.
 struct TextColumns {
   static constexpr int64_t kLineNumber = -1, kWholeLine = -2;
   int64_t key = kWholeLine;
   int64_t value = kLineNumber;
-  int64_t lines = -1;  // read so many; -1: all
+  int64_t lines = -1;  // number of lines to read; -1: all
   char delimiter = '\t';
 };
 Status InitializeFromTextFile(LookupTable& table, const std::string& path, const TextColumns& columns);

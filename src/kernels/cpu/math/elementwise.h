@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// The routine that the kernels of an element-wise op run; kCount for other ops.
+// The routine that the kernels of an element-wise op use; kCount for other ops.
 cpu::UnaryOp UnaryOpOf(std::string_view op);
 cpu::BinaryOp BinaryOpOf(std::string_view op);
 

@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// The error of an element-wise op `op` of integers that met a value it cannot compute with.
+// The error of an element-wise op `op` on integers that got an invalid value (a zero divisor, say).
 Status BadInteger(std::string_view op);
 
 }  // namespace millrace

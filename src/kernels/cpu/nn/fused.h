@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What fused products and convolutions do with their results.
+// The epilogues of fused products and convolutions.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@ namespace millrace {
 // The attributes fused_ops, num_args and epsilon. Immutable.
 class FusedEpilogue {
  public:
-  // `own_args`: arguments behind those of the epilogue, which the kernel uses itself.
+  // `own_args`: arguments after those of the epilogue, which the kernel uses itself.
   explicit FusedEpilogue(KernelConstruction& c, int own_args = 0);
-  // Whether a residual is all that happens to the product.
+  // Whether adding a residual is the only operation.
   bool only_adds() const {
     return add_ && !bias_ && !batch_norm_ && rectify_ == cpu::Rectify::kNone && rows_ == nullptr;
   }
 
-  // One use of it. Borrows the context's inputs.
+  // The epilogue for one call. Refers to the context's inputs.
   struct Bound {
     cpu::GemmEpilogue<float> epilogue;
     Tensor scale_and_bias;                 // [2, channels] of a folded batch norm
-    std::optional<Tensor> wider_residual;  // one that isn't of the output's shape: not in the epilogue yet
+    std::optional<Tensor> wider_residual;  // one that isn't of the output's shape: not in the epilogue
   };
-  // `first_arg` is the input that the arguments begin at.
+  // `first_arg` is the index of the first argument's input.
   StatusOr<Bound> Bind(KernelContext& context, int first_arg, int64_t channels,
                        const TensorShape& output) const;
 
-  // After the product: sets output 0, to which a residual of another shape is added.
+  // To be called after the product: sets output 0, after adding a residual of another shape.
   Status Finish(KernelContext& context, const Bound& bound, Tensor product) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the neural-network kernels share: image layouts, windows, and half precision by way of float.
+// Code that the neural-network kernels share: image layouts, windows, and half precision by way of float.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// Where the dimensions of a 4-d image tensor lie.
+// The positions of the dimensions of a 4-d image tensor.
 struct ImageDims {
   bool nchw = false;
   int batch() const { return 0; }
@@ -35,7 +35,7 @@ inline ImageDims ReadImageDims(KernelConstruction& c) {
   return dims;
 }
 
-// A list attr of one value per dimension (strides, ksize, dilations): height and width are kept; batch and
+// A list attr of one value per dimension (strides, ksize, dilations): height and width are stored; batch and
 // channel must be 1.
 struct SpatialAttr {
   int64_t h = 1;
@@ -51,23 +51,23 @@ inline Padding ReadPadding(KernelConstruction& c) {
   return *padding;
 }
 
-// The tensor's elements as float: the tensor itself when it is float, else a converted copy.
+// The tensor's elements as float: the tensor itself if it is float, else a converted copy.
 StatusOr<Tensor> ToFloat(KernelContext& context, const Tensor& t);
 // Converts float results back into `to`, a tensor of half or bfloat16 of the same size.
 void FromFloat(const KernelContext& context, const Tensor& from, Tensor* to);
 
-// The attribute by which the pass `mixed_precision` asks a kernel of floats to round factors to bfloat16.
+// The attribute with which the pass `mixed_precision` makes a kernel of floats round factors to bfloat16.
 inline bool RoundsFactors(KernelConstruction& c) {
   return c.HasAttr("_bfloat16_products") && c.Attr<bool>("_bfloat16_products");
 }
-// The elements of a bfloat16 tensor as the loops take them.
+// The elements of a bfloat16 tensor as the loops use them.
 inline const uint16_t* Bf16Bits(const Tensor& t) { return static_cast<const uint16_t*>(t.raw_data()); }
 inline uint16_t* Bf16Bits(Tensor& t) { return static_cast<uint16_t*>(t.raw_data()); }
 
-// The product of an image's four sizes as one number, so that a kernel may use int64_t freely. Refuses
-// results of more than 2^40 elements.
+// Refuses images of more than 2^40 elements, so that a kernel may compute sizes in int64_t without
+// overflow.
 Status CheckImageSize(const char* what, int64_t n, int64_t h, int64_t w, int64_t c);
-// What a pool says of a tensor that is no image; TensorFlow writes the layout as a number.
+// A pool's error for a tensor that is not an image; TensorFlow writes the layout as a number.
 inline Status NotAnImage(int rank, bool nchw) {
   return errors::InvalidArgument("tensor_in_shape must have 2 spatial dimensions. ", rank, " ", nchw ? 1 : 0);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Sums of products of integers in int32, which wrap. The factors are held as floats where these give the
-// exact result: as many terms are added as fit into the 24 bits of a float, and then moved to int32.
+// Sums of products of integers in int32, which wrap. The factors are stored as floats if these give the exact
+// result: as many terms are added as fit into the 24 bits of a float, and then moved to int32.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class RightFactor {
   // `left_largest`: the largest absolute left factor.
   RightFactor(std::span<const int32_t> values, int64_t terms, int64_t columns, int64_t left_largest);
   int64_t columns() const { return columns_; }
-  // How many products floats add exactly; 0 where they are too few, and the factors stay integers.
+  // How many products floats add exactly; 0 if they are too few, and the factors stay integers.
   int64_t exact() const { return exact_; }
   const float* Block(int64_t block) const { return blocks_.data() + block * terms_ * kBlock; }
   const int32_t* integers() const { return integers_.data(); }
@@ -31,7 +31,7 @@ class RightFactor {
   std::vector<int32_t> integers_;
 };
 
-// Where the left factors of a row are: `length` of them from each of the places `runs` after the row's first.
+// The positions of the left factors of a row: `length` of them from each of the offsets `runs` on.
 struct Rows {
   int64_t rows = 0;
   int64_t step = 0;  // between the first ones of rows
@@ -53,24 +53,24 @@ struct Image {
   int64_t height, width, depth;
 };
 
-// The rows of an image under a row of windows, with the padding around them: [y.size, x.Padded(), depth].
+// The rows of an image under a row of windows, including padding: [y.size, x.Padded(), depth].
 struct PaddedRows {
   Image image;
   Windows y, x;
-  int64_t zero;  // the integer that stands for 0, also outside of the image
+  int64_t zero;  // the integer that represents 0, also outside of the image
   int64_t Size() const { return y.size * x.Padded() * image.depth; }
   // An error if they are too many for the memory of a thread: SAME with a huge dilation pads by as much.
   Status Check() const;
-  // Those of row r of windows, less `zero`.
+  // Loads the rows of row r of windows, less `zero`.
   template <typename In, typename Value>
   void Load(const In* pixels, int64_t r, Value* to) const;
 };
 
-// Rows of a convolution of bytes.
+// Convolution of bytes, row by row.
 class Convolution {
  public:
   Convolution(const PaddedRows& rows, const RightFactor& filter);
-  // Row r of the output, [x.count, columns]. `memory` is kept by the caller between calls.
+  // Row r of the output, [x.count, columns]. The caller keeps `memory` between calls.
   template <typename In>
   void Row(const In* pixels, int64_t r, std::vector<float>* memory, int32_t* out) const;
 
@@ -80,7 +80,7 @@ class Convolution {
   std::vector<int64_t> runs_;
 };
 
-// The same where each channel has `results` filters of its own and no sums in common with others.
+// The same with `results` separate filters for each channel, without sums over channels.
 class Depthwise {
  public:
   // `filter`: [y.size, x.size, image.depth, results], of bytes.
@@ -92,7 +92,7 @@ class Depthwise {
  private:
   const PaddedRows rows_;
   const int64_t results_;
-  std::vector<float> blocks_;  // of channels, each with all places of the filter
+  std::vector<float> blocks_;  // of channels, each with all positions of the filter
 };
 
 }  // namespace millrace::quantized

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of quantized arithmetic share: integers of 8, 16 or 32 bits that stand for the numbers of
-// a range, the lowest for its lower end.
+// Code that the kernels of quantized arithmetic share: integers of 8, 16 or 32 bits that represent the
+// numbers of a range, the lowest its lower end.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr double kLowest = static_cast<double>(std::numeric_limits<T>::lowest())
 template <typename T>
 constexpr double kHighest = static_cast<double>(std::numeric_limits<T>::max());
 
-// An integer that is held within what int64_t has; 0 for NaN.
+// The nearest integer, clamped to the range of int64_t; 0 for NaN.
 inline int64_t Rounded(double value) {
   constexpr double kMost = 4e18;
   const double number = value == value ? std::round(value) : 0.0;
@@ -31,14 +31,14 @@ inline int64_t Rounded(double value) {
   return static_cast<int64_t>(above < kMost ? above : kMost);
 }
 
-// Steps for a number of 1. The integers end half a step before the upper end of the range would be.
+// Steps per unit. The integers end half a step before the upper end of the range.
 template <typename T>
 double StepsPerUnit(Range r) {
   const double steps = kHighest<T> - kLowest<T> + 1;
   return steps / (static_cast<double>(r.max - r.min) * (steps / (steps - 1)));
 }
 
-// The integer for a number, which may lie outside of those that T has.
+// The integer for a number, which may be outside of the range of T.
 template <typename T>
 int64_t ToSteps(float value, Range r) {
   const auto lowest = static_cast<int64_t>(kLowest<T>);
@@ -46,7 +46,7 @@ int64_t ToSteps(float value, Range r) {
   const double scale = StepsPerUnit<T>(r);
   return Rounded(static_cast<double>(value) * scale) - Rounded(static_cast<double>(r.min) * scale) + lowest;
 }
-// The same for many numbers of a range, held within what T has: in double, which has all integers that count
+// The same for many numbers, clamped to the range of T: in double, which represents all integers that occur
 // here.
 template <typename T>
 struct Quantizer {
@@ -64,7 +64,7 @@ template <typename T>
 T Quantized(float value, Range r) {
   return Quantizer<T>(r)(value);
 }
-// The numbers that integers stand for.
+// The numbers that integers represent.
 template <typename T>
 struct Numbers {
   explicit Numbers(Range r)
@@ -81,7 +81,7 @@ float Number(T value, Range r) {
   return Numbers<T>(r)(value);
 }
 
-// The largest absolute difference of the integers of T and this one, which is held within 2^40.
+// The largest absolute difference between integers of T and `zero`, which is clamped to 2^40.
 template <typename T>
 int64_t LargestFrom(int64_t zero) {
   constexpr int64_t kMost = int64_t{1} << 40;
@@ -90,7 +90,7 @@ int64_t LargestFrom(int64_t zero) {
                   std::abs(static_cast<int64_t>(kHighest<T>) - zero));
 }
 
-// The range of products that are added up in C.
+// The range of products that are summed in C.
 template <typename A, typename B, typename C>
 Range ProductRange(Range a, Range b) {
   const float a_step = (a.max - a.min) / static_cast<float>(kHighest<A> - kLowest<A>);
@@ -98,13 +98,13 @@ Range ProductRange(Range a, Range b) {
   const float step = a_step * b_step;
   return {step * static_cast<float>(kLowest<C>), step * static_cast<float>(kHighest<C>)};
 }
-// A range for sums with much room, so that the numbers of both can be told apart: symmetrical about 0.
+// A range for sums that is much wider, so that it includes the sums of both: symmetrical about 0.
 inline Range SumRange(Range a, Range b) {
   const float largest = std::max({a.max, -a.min, b.max, -b.min}) * (1 << 14);
   return {-largest, largest};
 }
 
-// The range whose ends inputs i and i + 1 are.
+// The range with the ends in inputs i and j.
 inline StatusOr<Range> ReadRange(const KernelContext& context, int i, int j) {
   for (const int end : {i, j}) {
     if (context.input(end).num_elements() != 1) {
@@ -115,13 +115,13 @@ inline StatusOr<Range> ReadRange(const KernelContext& context, int i, int j) {
   return Range{context.input(i).data<float>()[0], context.input(j).data<float>()[0]};
 }
 inline StatusOr<Range> ReadRange(const KernelContext& context, int i) { return ReadRange(context, i, i + 1); }
-// The same for a range that is not empty: "max_a must be larger than min_a.".
+// The same for a range that must not be empty: "max_a must be larger than min_a.".
 inline StatusOr<Range> ReadWideRange(const KernelContext& context, int i, std::string_view name) {
   MR_ASSIGN_OR_RETURN(const Range r, ReadRange(context, i));
   if (r.max > r.min) return r;
   return errors::InvalidArgument("max_", name, " must be larger than min_", name, ".");
 }
-// Outputs i and i + 1.
+// Sets outputs i and i + 1.
 inline void PutRange(KernelContext& context, Range r, int i = 1) {
   context.set_output(i, Tensor::Scalar(r.min));
   context.set_output(i + 1, Tensor::Scalar(r.max));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Quantized numbers whose integer 0 stands for 0: an integer of 8 bits counts steps of the largest absolute
-// end of its range, by 255 when it has no sign, else by 127. So do the ops whose filters have a range for
-// each channel.
+// Quantized numbers whose integer 0 represents 0: an integer of 8 bits counts steps of the largest absolute
+// end of its range, divided by 255 if it is unsigned, else by 127. Ops whose filters have a range for each
+// channel use them.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@
 
 namespace millrace::quantized {
 
-// Steps from 0 to the largest end.
+// The number of steps from 0 to the largest end.
 template <typename T>
 constexpr double kLimit = static_cast<double>(std::numeric_limits<T>::max());
 
 inline double LargestEnd(Range r) { return std::max(std::fabs(r.min), std::fabs(r.max)); }
 
-// To the nearest integer that T has, of two to the even one; 0 for NaN.
+// The nearest integer in the range of T, ties to even; 0 for NaN.
 template <typename T>
 T Saturated(double value) {
   const double number = value == value ? value : 0.0;
@@ -30,20 +30,20 @@ T Saturated(double value) {
   return static_cast<T>(static_cast<int32_t>(std::nearbyint(inside)));  // T has at most 32 bits
 }
 
-// The width of a step of the range, symmetrical also where T has one more negative integer.
+// The width of a step of the range, symmetrical although T has one more negative integer.
 template <typename T>
 float SymmetricStep(Range r) {
   const double lowest = std::max(kLowest<T>, -kHighest<T>);
   return (r.max - r.min) / static_cast<float>(kHighest<T> - lowest);
 }
-// The range of products that are added up in int32.
+// The range of products that are summed in int32.
 template <typename A, typename B>
 Range SymmetricProductRange(Range a, Range b) {
   const float step = SymmetricStep<A>(a) * SymmetricStep<B>(b);
   return {step * static_cast<float>(kLowest<int32_t>), step * static_cast<float>(kHighest<int32_t>)};
 }
 
-// The ranges whose ends are inputs i and i + 1: one, or one for each of `channels`.
+// The ranges with the ends in inputs i and i + 1: one, or one for each of `channels`.
 inline StatusOr<std::vector<Range>> ReadRanges(const KernelContext& context, int i, int64_t channels) {
   const Tensor& low = context.input(i);
   const Tensor& high = context.input(i + 1);
@@ -61,20 +61,20 @@ inline Range RangeOf(const std::vector<Range>& ranges, int64_t channel) {
   return ranges.size() == 1 ? ranges[0] : ranges[static_cast<size_t>(channel)];
 }
 
-// What follows the sums of a product or convolution, for each channel of the output: a bias and a tensor are
-// added, and sums become few bits again.
+// The operations after the sums of a product or convolution, for each channel of the output: a bias and a
+// tensor are added, and sums are requantized.
 struct Finish {
   bool relu = false;
   bool narrow = false;             // the output has 8 bits
   std::vector<int32_t> bias;       // empty: none
   std::vector<double> scale;       // of a step of the output; only when narrow
-  double summand_scale = 0;        // of the same; 0: there is nothing to add
-  const float* numbers = nullptr;  // to be added to sums, in numbers
+  double summand_scale = 0;        // in the same unit; 0: there is nothing to add
+  const float* numbers = nullptr;  // floats to be added to the sums
   const uint8_t* unsigned_steps = nullptr;
   const int8_t* signed_steps = nullptr;
   std::vector<double> steps_per_unit;  // of sums; by channel
 
-  // Makes it ready for Run, when all of the above is known. `rows`: of channels.
+  // Prepares for Run when all of the above is set. `rows`: of channels.
   void Prepare(int64_t channels, int64_t rows) {
     bias.resize(static_cast<size_t>(channels));
     RepeatChannels(rows, &bias);
@@ -84,7 +84,7 @@ struct Finish {
     summand_scale = UsableFactor(summand_scale);
   }
 
-  // `size` output elements, whole rows of channels, from `first` on, from their sums.
+  // Computes `size` output elements, whole rows of channels, from `first` on, from their sums.
   template <typename T>
   void Run(const int32_t* sums, int64_t first, int64_t size, T* out) const {
     if constexpr (std::is_same_v<T, int32_t>) {
@@ -110,11 +110,11 @@ struct Finish {
     if (relu) bounds.least = 0;
     return bounds;
   }
-  // fn(element, its place among the constants).
+  // fn(element, index of its constants).
   template <typename Fn>
   void Each(int64_t size, const Fn& fn) const {
     RunLoop([=, repeated = static_cast<int64_t>(bias.size())]() MR_INLINE_LAMBDA {
-      const Fn local = fn;  // which no store can change
+      const Fn local = fn;  // a copy, which no store can change
       ForRepeated(size, repeated, [&](int64_t begin, int64_t count) MR_INLINE_LAMBDA {
         for (int64_t c = 0; c < count; ++c) local(begin + c, c);
       });

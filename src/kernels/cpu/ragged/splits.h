@@ -11,7 +11,7 @@
 
 namespace millrace::ragged {
 
-// Writes an element of an int32 or int64 tensor; false when the value does not fit.
+// Writes an element of an int32 or int64 tensor; false if the value does not fit.
 inline bool PutIndex(Tensor* t, int64_t i, int64_t value) {
   if (t->dtype() == DataType::kInt64) {
     t->data<int64_t>()[i] = value;
@@ -22,7 +22,7 @@ inline bool PutIndex(Tensor* t, int64_t i, int64_t value) {
   return true;
 }
 
-// The values of an int32 or int64 tensor, which are copied where they are not int64. Borrows otherwise.
+// The values of an int32 or int64 tensor, copied unless they are int64. Otherwise refers to the tensor.
 class Numbers {
  public:
   explicit Numbers(const Tensor& t) : size_(t.num_elements()) {
@@ -40,7 +40,7 @@ class Numbers {
   const int64_t* data() const { return data_; }
   int64_t operator[](int64_t i) const { return data_[i]; }
 
-  // Whether no number is less than the one before.
+  // Whether no number is less than the previous one.
   bool IsAscending() const {
     bool ascending = true;
     for (int64_t i = 1; i < size_; ++i) ascending = ascending & (data_[i - 1] <= data_[i]);
@@ -53,9 +53,9 @@ class Numbers {
   const int64_t* data_;
 };
 
-// So many bytes are copied faster than a move of elements is prepared.
+// For this number of bytes a plain copy is faster than a call of the move routines.
 inline constexpr int64_t kFewBytes = 1024;
-// Copies few bytes; those of a vector or two without a call.
+// Copies few bytes, 16 to 64 of them without a call.
 inline void CopyFew(const char* from, char* to, int64_t bytes) {
   constexpr int64_t kPart = 16;
   if (bytes >= kPart && bytes <= 4 * kPart) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the random ops share.
+// Code that the random ops share.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-// The shape that input `t` says, which must be a vector of integers.
+// The shape in input `t`, which must be a vector of integers.
 inline StatusOr<TensorShape> ReadShape(const Tensor& t) {
   if (!t.shape().IsVector()) {
     return errors::InvalidArgument("shape must be a vector of {int32,int64}, got shape ", t.shape());
@@ -19,7 +19,7 @@ inline StatusOr<TensorShape> ReadShape(const Tensor& t) {
   return ShapeFromTensor(t, "shape");
 }
 
-// The shape of samples of that shape for each of some parameters.
+// The shape of samples of shape `samples` for each of the parameters.
 inline StatusOr<TensorShape> ShapeOfSamples(const TensorShape& samples, const TensorShape& parameters) {
   Dims dims;
   for (const int64_t d : samples.dims()) dims.push_back(d);
@@ -32,8 +32,8 @@ inline constexpr int64_t kRandomBlock = 1024;
 
 using FillFn = void (*)(const PhiloxRandom& base, DataType type, void* out, int64_t begin, int64_t end);
 
-// Calls `fill(begin, end)` for ranges of the elements of `out`, by several threads; `cost_ns` is for one
-// element. Ends early, and with an error, when the step is cancelled.
+// Calls `fill(begin, end)` for ranges of the elements of `out`, on several threads; `cost_ns` is for one
+// element. Ends early, with an error, if the step is cancelled.
 template <typename Fill>
 Status FillInBlocks(const KernelContext& context, Tensor& out, int64_t cost_ns, const Fill& fill) {
   constexpr int64_t kBlocksBetweenChecks = 256;  // a few milliseconds
@@ -50,7 +50,7 @@ Status FillInBlocks(const KernelContext& context, Tensor& out, int64_t cost_ns, 
   return Status();
 }
 
-// All of `out`, by several threads; `cost_ns` is for one element.
+// Fills `out`, on several threads; `cost_ns` is for one element.
 inline Status FillRandom(const KernelContext& context, const PhiloxRandom& base, Tensor& out, int64_t cost_ns,
                          FillFn fill) {
   return FillInBlocks(context, out, cost_ns, [&](int64_t begin, int64_t end) {
@@ -66,7 +66,7 @@ inline Status FillRandomIntegers(const KernelContext& context, const PhiloxRando
   });
 }
 
-// The bounds of an op that draws integers: scalars, low < high unless nothing is drawn.
+// The bounds of an op that draws integers: scalars, low < high unless no element is drawn.
 struct IntegerBounds {
   int64_t low = 0;
   int64_t high = 1;
@@ -82,11 +82,11 @@ inline StatusOr<IntegerBounds> ReadBounds(const Tensor& low, const Tensor& high,
   return bounds;
 }
 
-// The generator that the seeds of a stateless op, two integers, say.
+// The generator for the seeds of a stateless op, two integers.
 StatusOr<PhiloxRandom> ReadSeeds(const Tensor& seeds);
 
-// Uniform doubles of a generator that gives other numbers in between, in TensorFlow's order: the second of a
-// block first.
+// Draws uniform doubles from a generator that is also used for other numbers, in TensorFlow's order: the
+// second of a block first.
 class UniformPairs {
  public:
   double Next(PhiloxRandom& generator);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of recurrent cells share. All compute in float.
+// Code that the kernels of recurrent cells share. All compute in float.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ inline void JoinRows(int64_t rows, const float* a, int64_t a_size, const float* 
   }
 }
 
-// Outputs as floats, which half types get converted from at the end.
+// Outputs as floats, which are converted to half types at the end.
 class FloatOutputs {
  public:
   explicit FloatOutputs(KernelContext& context) : context_(context) {}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of connectionist temporal classification share. Graves et al., "Connectionist Temporal
-// Classification: Labelling Unsegmented Sequence Data with Recurrent Neural Networks".
+// Code that the kernels of connectionist temporal classification share. Graves et al., "Connectionist
+// Temporal Classification: Labelling Unsegmented Sequence Data with Recurrent Neural Networks".
 #pragma once
 
 #include <algorithm>
@@ -27,13 +27,13 @@ struct Scores {
   std::vector<int64_t> steps;
 
   int64_t blank() const { return classes - 1; }
-  // Of a sequence, in ns, where each score costs `ns`.
+  // The cost of a sequence, in ns, if each score costs `ns`.
   int64_t Cost(double ns) const {
     return static_cast<int64_t>(
                std::min(ns * static_cast<double>(time) * static_cast<double>(classes), 1e12)) +
            1;
   }
-  // Of one step, in double.
+  // The scores of one step, in double.
   void Row(int64_t t, int64_t b, std::vector<double>* row) const {
     row->resize(static_cast<size_t>(classes));
     const int64_t at = (t * batch + b) * classes;

@@ -4,7 +4,7 @@
 
 namespace millrace {
 
-// What is wrong with an index that is below the one before.
+// The error of an index that is less than the previous one.
 inline constexpr char kOutOfOrder[] =
     " is out of order. Many sparse ops require sorted indices.\n"
     "    Use `tf.sparse.reorder` to create a correctly ordered copy.\n\n";

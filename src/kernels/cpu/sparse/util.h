@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// A sparse tensor whose parts fit each other: indices [n, rank] of int64, values [n], shape [rank] of sizes
-// that are not negative. The indices may lie outside of the shape until they are checked. Borrows.
+// A sparse tensor with consistent parts: indices [n, rank] of int64, values [n], shape [rank] of sizes >= 0.
+// The indices may be outside of the shape until they are checked. Refers to the tensors.
 struct SparseParts {
   const Tensor* indices = nullptr;
   const Tensor* values = nullptr;
@@ -26,7 +26,7 @@ StatusOr<SparseParts> ReadSparse(const Tensor& indices, const Tensor& values, co
 // "indices[1] = [0,7] is out of bounds: need 0 <= index < [2,3]" for the first that is.
 Status CheckInBounds(const SparseParts& sparse);
 
-// The order that sorts indices [n, rank] lexicographically; equal ones stay as they are.
+// The permutation that sorts indices [n, rank] lexicographically; stable.
 std::vector<int64_t> SortedOrder(const int64_t* indices, int64_t n, int rank);
 
 // "[1,2]".

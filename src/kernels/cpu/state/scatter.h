@@ -23,10 +23,10 @@ struct ScatterRowsArgs {
   int64_t row = 1;  // elements
   bool repeat = false;
 };
-// InvalidArgument "Integer division by zero"; the other elements are changed all the same.
+// InvalidArgument "Integer division by zero"; the other elements are updated nevertheless.
 Status ScatterRows(const ScatterRowsArgs& args);
 
-// Whether params[indices[i], ...] can take updates[i, ...]: shapes and every index.
+// Checks that params[indices[i], ...] can take updates[i, ...]: shapes and every index.
 Status CheckScatter(const Tensor& params, const Tensor& indices, const Tensor& updates);
 // params[indices[i], ...] op= updates[i, ...]. REQUIRES: CheckScatter passed; nothing else uses the buffer of
 // params.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// In-place changes of variables. A reader of a variable by value shares its buffer, and keeps what it read:
-// a change goes to a copy when the buffer has another reference. So results don't depend on when a reader
-// runs.
+// In-place changes of variables. A reader of a variable by value shares its buffer, and keeps the values it
+// read: a change copies the buffer first if it has another reference. So results don't depend on when a
+// reader runs.
 #pragma once
 
 #include "kernels/cpu/kernel_util.h"
@@ -12,18 +12,18 @@
 
 namespace millrace {
 
-// Makes `tensor` the only reference to its buffer, by copying it if need be.
+// Makes `tensor` the only reference to its buffer, by copying it if necessary.
 Status MakeWritable(KernelContext& context, Tensor& tensor);
 
-// variable = input `i`: takes the buffer over when it has no other reference, else copies.
+// variable = input `i`: takes the buffer over if it has no other reference, else copies it.
 Status StoreInput(KernelContext& context, int i, Tensor& variable);
 
 // variable = variable op value, element by element. REQUIRES: equal types and shapes.
 Status UpdateBy(KernelContext& context, const cpu::BinaryFns& fns, Tensor& variable, const Tensor& value);
 
 // Runs change(tensor of the variable) under the variable's mutex. The mutex is taken whatever `use_locking`
-// says, so that readers never see half of a change; a ParallelFor inside is fine, since it runs nothing but
-// its own blocks on this thread.
+// is, so that readers never see part of a change; a ParallelFor inside is allowed, since it only runs its own
+// blocks on this thread.
 template <typename Fn>
 Status UpdateRef(KernelContext& context, int i, Fn change) {
   if (!context.input_is_ref(i)) {
@@ -41,7 +41,7 @@ Status UpdateRef(KernelContext& context, int i, Fn change) {
 StatusOr<const ResourceHandle*> HandleInput(const KernelContext& context, int i);
 // FailedPrecondition "Error while reading resource variable w from Container: localhost. …".
 Status UninitializedVariable(const ResourceHandle& handle, std::string_view why);
-// The variable that the handle in input `i` names.
+// The variable of the handle in input `i`.
 StatusOr<RefPtr<Variable>> FindVariable(const KernelContext& context, int i);
 
 // Runs change(tensor) on the variable in input `i`, which must have a value of type `dtype`, under its mutex.
@@ -59,7 +59,7 @@ Status UpdateResource(KernelContext& context, int i, DataType dtype, Fn change) 
   return change(variable->tensor());
 }
 
-// The same for a variable of either kind; a reference becomes the output, too.
+// The same for a variable of either kind; a reference is also forwarded to the output.
 template <typename Fn>
 Status UpdateVariable(KernelContext& context, int i, DataType dtype, Fn change) {
   if (!IsRefType(context.kernel().input_type(i))) return UpdateResource(context, i, dtype, change);
@@ -68,7 +68,7 @@ Status UpdateVariable(KernelContext& context, int i, DataType dtype, Fn change) 
   return Status();
 }
 
-// The variables in the first inputs of a training op, of either kind, locked while this lives. All have a
+// The variables in the first inputs of a training op, of either kind, locked during its lifetime. All have a
 // value of the same type, and no two are the same.
 class LockedVariables {
  public:
@@ -83,8 +83,8 @@ class LockedVariables {
   Status Open(KernelContext& context, int n, DataType dtype);
   // Makes sure that their buffers may be overwritten.
   Status MakeAllWritable(KernelContext& context);
-  // For who writes all elements: where those of variable i go. That is its own tensor, or memory that Publish
-  // makes its tensor, when others use the one it has.
+  // For callers that write all elements: prepares target(i), which is the variable's tensor, or, if its
+  // buffer has other references, new memory that Publish makes its tensor.
   Status Prepare(KernelContext& context);
   bool beside(int i) const { return fresh_[i].buffer() != nullptr; }
   Tensor& target(int i) { return beside(i) ? fresh_[i] : *tensors_[i]; }

@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-// An array of tensors that one step writes and reads element by element; it lives in the step's container.
+// An array of tensors that one step writes and reads element by element; it is in the step's container.
 // Elements take memory once they are written, so the size itself costs nothing. Thread-safe.
 class TensorArray : public Resource {
  public:
@@ -27,7 +27,7 @@ class TensorArray : public Resource {
     bool identical_element_shapes = false;
     bool dynamic_size = false;
     bool clear_after_read = true;
-    // The array holds gradients: several writes to an element are added up, and an element that was never
+    // The array holds gradients: several writes to an element are summed, and an element that was never
     // written reads as zeros.
     bool is_gradient = false;
   };
@@ -47,22 +47,22 @@ class TensorArray : public Resource {
   bool is_gradient() const { return is_gradient_; }
 
   StatusOr<int64_t> Size() MR_EXCLUDES(mu_);
-  // How many elements make up the whole. Of gradients these are as many as the forward array had when all of
-  // its elements were written at once: what was written later has gradients of its own.
+  // The number of elements of a stack of all. For gradients it is the number that the forward array had when
+  // all were written at once: elements written later have separate gradients.
   StatusOr<int64_t> SizeOfWhole() MR_EXCLUDES(mu_);
-  // Says that `size` elements were written at once. Gradients keep what their forward array had.
+  // Records that `size` elements were written at once. Gradients keep the number of their forward array.
   void MarkWhole(int64_t size) MR_EXCLUDES(mu_);
   StatusOr<PartialShape> ElementShape() MR_EXCLUDES(mu_);
-  // What elements are known to look like narrows to `shape` too.
+  // Merges `shape` into the known shape of elements.
   Status MergeElementShape(const PartialShape& shape) MR_EXCLUDES(mu_);
   // REQUIRES of the caller: value.dtype() == dtype() (else InvalidArgument).
   Status Write(KernelContext& context, int64_t index, Tensor value) MR_EXCLUDES(mu_);
   StatusOr<Tensor> Read(KernelContext& context, int64_t index) MR_EXCLUDES(mu_);
-  // Makes room for `size` elements when the array may grow; InvalidArgument when it may not.
+  // Resizes to at least `size` elements if the array may grow; InvalidArgument if it may not.
   Status Grow(int64_t size) MR_EXCLUDES(mu_);
   bool dynamic_size() MR_EXCLUDES(mu_);
-  // The array of the gradients of this one, which from now on keeps its size. Elements have the shapes that
-  // those of this one have.
+  // The array of the gradients of this one, whose size is fixed from now on. Elements have the shapes of this
+  // array's elements.
   StatusOr<RefPtr<TensorArray>> MakeGradient(std::string name, const TensorShape& shape_to_prepend)
       MR_EXCLUDES(mu_);
   // Drops the elements; every later use is an error.
@@ -74,7 +74,7 @@ class TensorArray : public Resource {
   struct Element {
     Tensor tensor;  // without a buffer: zeros of `shape`
     TensorShape shape;
-    bool has_value = false;  // `tensor` holds the elements
+    bool has_value = false;  // `tensor` holds the element
     bool written = false;
     bool read = false;
     bool cleared = false;
@@ -95,7 +95,7 @@ class TensorArray : public Resource {
   PartialShape element_shape_ MR_GUARDED_BY(mu_);
   int64_t size_ MR_GUARDED_BY(mu_);
   bool dynamic_size_ MR_GUARDED_BY(mu_);
-  int64_t whole_ MR_GUARDED_BY(mu_) = -1;  // as MarkWhole said; of gradients that of the forward array
+  int64_t whole_ MR_GUARDED_BY(mu_) = -1;  // as set by MarkWhole; of gradients that of the forward array
   bool closed_ MR_GUARDED_BY(mu_) = false;
   std::unordered_map<int64_t, Element> elements_ MR_GUARDED_BY(mu_);
 };

@@ -10,7 +10,7 @@
 
 namespace millrace::cpu {
 
-// Null where the op has no such type. half and bfloat16 are computed in float.
+// Null if the op does not support the type. half and bfloat16 are computed in float.
 const BinaryFns* FindBinary(BinaryOp op, DataType type);
 
 // kBool for comparisons, else the argument type.

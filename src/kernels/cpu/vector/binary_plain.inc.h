@@ -5,7 +5,7 @@
 #include "kernels/cpu/vector/simd.inc.h"
 #include "kernels/cpu/vector/tables.h"
 
-// Declared by hand: <math.h> would bring in inline functions of the standard library.
+// Declared here: <math.h> would bring in inline functions of the standard library.
 extern "C" float fmodf(float, float) noexcept;
 
 namespace millrace::cpu::MR_ISA {
@@ -23,7 +23,7 @@ MR_INLINE auto Apply(T a, T b) {
   if constexpr (kOp == BinaryOp::kLogicalOr) return (uint8_t)((a | b) != 0);
   if constexpr (kOp == BinaryOp::kAdd) return (T)(a + b);
   if constexpr (kOp == BinaryOp::kSub) return (T)(a - b);
-  // Through 32 bits at least: the product of two uint16_t would be of type int, and could overflow.
+  // In at least 32 bits: the product of two uint16_t would be of type int, and could overflow.
   if constexpr (kOp == BinaryOp::kMul) return (T)((a | uint32_t{0}) * b);
   if constexpr (kOp == BinaryOp::kSquaredDifference) {
     const T d = (T)(a - b);
@@ -77,8 +77,8 @@ bool LoopRight(const void* a, const void* b, void* out, int64_t n) {
   return true;
 }
 
-// Quotients and remainders of integers of at most 32 bits, of which doubles give the exact whole part: a
-// division of vectors, which integers have none of. Clears *fine for a zero divisor, where the result is 0.
+// Quotients and remainders of integers of at most 32 bits, computed in doubles, whose whole part is exact:
+// there is a vector instruction for their division, but none for that of integers.
 template <BinaryOp kOp, typename T>
 MR_INLINE T Divide(T a, T b, uint8_t* fine) {
   constexpr bool kSigned = (T)-1 < (T)0;
@@ -110,8 +110,8 @@ bool DivisionLoop(const void* a, const void* b, void* out, int64_t n) {
   return fine != 0;
 }
 
-// Remainders of floats. Quotients of up to 29 bits give them exactly in doubles, but that the quotient may
-// have been rounded up to an integer; the others take the library's function.
+// Remainders of floats. For quotients of up to 29 bits doubles give them exactly, except that the quotient
+// may have been rounded up to an integer; the others use the library's function.
 constexpr double kMostQuotient = 0x1p29;
 template <BinaryOp kOp>
 MR_INLINE float FloorModOf(float remainder, float a, float b) {
@@ -182,7 +182,7 @@ template <typename T>
 constexpr void AddOrder(BinaryFns* table) {
   AddOps<T, BinaryOp::kLess, BinaryOp::kLessEqual, BinaryOp::kGreater, BinaryOp::kGreaterEqual>(table);
 }
-// The functions that are the same for signed and unsigned integers, on the unsigned type: they wrap.
+// The functions that are equal for signed and unsigned integers, on the unsigned type, so that they wrap.
 template <typename Unsigned>
 constexpr void AddWrapping(BinaryFns* table) {
   AddOps<Unsigned, BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul, BinaryOp::kSquaredDifference,

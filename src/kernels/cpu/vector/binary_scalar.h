@@ -8,7 +8,7 @@
 namespace millrace::cpu {
 
 // The binary functions that are plain loops: divisions and powers of integers, remainders and powers of
-// floats, complex numbers. Null where there is none.
+// floats, complex numbers. Null if there is none.
 const BinaryFns* FindScalarBinary(BinaryOp op, DataType type);
 
 }  // namespace millrace::cpu

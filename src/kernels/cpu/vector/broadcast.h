@@ -13,12 +13,12 @@
 
 namespace millrace::cpu {
 
-// How two shapes meet. Immutable once made; safe to share between threads. Dims that can be walked together
-// are merged, so equal shapes become one row and [100,10]+[10] becomes 100 rows of 10.
+// The broadcast of two shapes. Immutable once made; safe to share between threads. Dims that can be traversed
+// together are merged, so equal shapes become one row and [100,10]+[10] becomes 100 rows of 10.
 class Broadcast {
  public:
-  // Nothing where the shapes don't broadcast. REQUIRES: dims >= 0 and the product of the result's dims
-  // fits int64_t (false ones give nothing as well).
+  // nullopt if the shapes are incompatible. REQUIRES: dims >= 0 and the product of the result's dims fits
+  // int64_t (if not, nullopt is returned as well).
   static std::optional<Broadcast> Make(std::span<const int64_t> a, std::span<const int64_t> b);
 
   std::span<const int64_t> output_shape() const { return output_shape_; }
@@ -40,7 +40,7 @@ class Broadcast {
   // Rows [begin, end) of the result.
   bool RunRows(const BinaryFns& fns, const char* a, const char* b, int64_t in_size, char* out,
                int64_t out_size, int64_t begin, int64_t end) const;
-  // Where one argument is a short row that all rows of the other meet.
+  // If one argument is a short row that is combined with all rows of the other.
   bool RunShortRows(const BinaryFns& fns, const char* a, const char* b, int64_t in_size, char* out,
                     int64_t out_size, int64_t begin, int64_t end) const;
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between the types that C++ has operators for, and of half and bfloat16 from and to float, for
-// one instruction set. cast.h has the rules.
+// Conversions between the types for which C++ has operators, and of half and bfloat16 from and to float, for
+// one instruction set. The rules are in cast.h.
 #include "kernels/cpu/vector/simd.inc.h"
 #include "kernels/cpu/vector/tables.h"
 
@@ -67,10 +67,10 @@ void Cast(const void* in, void* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = Convert<To, From>::Call(x[i]);
 }
 
-// The same bits move: signedness changes nothing, and equal sizes copy.
+// Copies the bits: signedness does not matter, and equal sizes are a plain copy.
 template <int kSize>
 void Copy(const void* in, void* out, int64_t n) {
-  if (n > 0) memmove(out, in, (size_t)n * kSize);  // without elements there may be no address
+  if (n > 0) memmove(out, in, (size_t)n * kSize);  // the address may be null if there are no elements
 }
 
 template <typename... Ts>

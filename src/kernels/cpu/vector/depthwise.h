@@ -11,8 +11,8 @@
 
 namespace millrace::cpu {
 
-// Sizes of one convolution with as many outputs as inputs; the filter is [filter_h, filter_w, channels]. What
-// the windows cover outside the image is 0. REQUIRES: sizes >= 0, strides and dilations >= 1, pads >= 0.
+// Sizes of one convolution with one output channel for each input channel; the filter is [filter_h, filter_w,
+// channels]. Padding is 0. REQUIRES: sizes >= 0, strides and dilations >= 1, pads >= 0.
 struct DepthwiseParams {
   int64_t batch = 0;
   int64_t in_h = 0, in_w = 0, channels = 0;
@@ -23,14 +23,14 @@ struct DepthwiseParams {
   int64_t pad_top = 0, pad_left = 0;
 };
 
-// What happens to the results: y = rows(rectify(x * scale + shift)), by channel. Null: left out; scale and
-// shift come together.
+// The operations on the results: y = rows(rectify(x * scale + shift)), by channel. Null: left out; scale and
+// shift are set together.
 template <typename T>
 struct DepthwiseEpilogue {
   const T* scale = nullptr;
   const T* shift = nullptr;
   Rectify rectify = Rectify::kNone;
-  UnaryFn rows = nullptr;  // of each row while it is in the cache
+  UnaryFn rows = nullptr;  // applied to each row while it is in the cache
 };
 
 // All are instantiated for float and double. Results don't depend on the number of threads.

@@ -73,7 +73,7 @@ void Gather(const T* const* x, int64_t x_step, const T* const* w, int64_t taps, 
   constexpr int64_t kMostTaps = 64;
   const T* moved[kMostTaps];
   if (taps > kMostTaps) {
-    // Pieces of the sum, one after the other, would need the output twice; so large windows go tap by tap.
+    // Partial sums over the taps would need the output twice; so large windows go tap by tap.
     for (int64_t p = 0; p < pixels; ++p) {
       for (int64_t c = 0; c < channels; ++c) {
         T sum = 0;

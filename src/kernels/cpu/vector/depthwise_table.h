@@ -8,7 +8,7 @@
 
 namespace millrace::cpu {
 
-// y = rectify(x * scale + shift), by channel. Null: left out; scale and shift come together.
+// y = rectify(x * scale + shift), by channel. Null: left out; scale and shift are set together.
 template <typename T>
 struct DepthwiseFinish {
   const T* scale = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// From the active instruction set and an element type to the loops. Only the files of this folder include
+// Maps the active instruction set and an element type to the loops. Only the files of this folder include
 // this.
 #pragma once
 
@@ -24,7 +24,7 @@ struct IsaTables {
   const UpdateTable& update;
 };
 
-// Of ActiveIsa().
+// The tables for ActiveIsa().
 const IsaTables& ActiveTables();
 
 // kCount for types that are not plain.
@@ -36,12 +36,12 @@ inline bool IsIntegerPlainType(PlainType type) {
 
 inline bool IsComplex(DataType type) { return type == DataType::kComplex64 || type == DataType::kComplex128; }
 
-// Bytes of a numeric type or bool.
+// The size in bytes of a numeric type or bool.
 int64_t ElementSize(DataType type);
 
 inline bool IsHalfType(DataType type) { return type == DataType::kHalf || type == DataType::kBfloat16; }
 
-// Between half or bfloat16 and float.
+// Convert between half or bfloat16 and float.
 void HalfToFloat(DataType type, const void* in, float* out, int64_t n);
 void FloatToHalf(DataType type, const float* in, void* out, int64_t n);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Elementary functions on one register. Polynomials are minimax fits (Remez, by relative error of the result)
-// over the reduced range; unary_test.cc states the measured error of each function in units of the last
+// over the reduced range; unary_test.cc has the bound of the error of each function in units of the last
 // place.
 #pragma once
 
@@ -82,7 +82,7 @@ MR_INLINE V Exp(V x) {
   return Scale(1 + p, n);
 }
 
-// For x in a range where 2^n is a normal number.
+// For x for which 2^n is a normal number.
 template <typename V>
 MR_INLINE V Expm1Normal(V x, V* n, V* p) {
   *p = ExpReduced(x, n);
@@ -100,8 +100,8 @@ MR_INLINE V Expm1(V x) {
   return x == 0 ? x : y;
 }
 
-// a / b for b that is a normal number, as is its reciprocal. The division of AVX-512 takes as long as ten
-// other instructions; here the error is one unit in the last place.
+// a / b for b that is a normal number, as is its reciprocal. A division of AVX-512 takes as long as ten other
+// instructions; here the error is one unit in the last place.
 template <typename V>
 MR_INLINE V Quotient(V a, V b) {
   return a / b;
@@ -113,7 +113,7 @@ MR_INLINE VecF Quotient(VecF a, VecF b) {
 }
 #endif
 
-// By a quotient of polynomials of x^2.
+// By a quotient of polynomials in x^2.
 MR_INLINE VecF TanhByQuotient(VecF x) {
   static constexpr float kUpper[] = {1.0f, 0.13379733f, 0.0034940513f, 2.0583722e-05f, 1.3319343e-08f};
   static constexpr float kLower[] = {1.0f, 0.46713048f, 0.025871139f, 0.00032831187f, 7.762144e-07f};
@@ -137,7 +137,7 @@ MR_INLINE V Tanh(V x) {
 
 // e^x for x <= 0.
 #if defined(__AVX512F__)
-// A sixteenth of a power of two comes from a table in a register, so that the polynomial is short.
+// A power of two with an exponent in sixteenths comes from a table in a register: the polynomial is short.
 MR_INLINE VecF ExpOfNegative(VecF x) {
   using M = MathConstants<float>;
   static constexpr float kPowers[] = {
@@ -158,9 +158,9 @@ MR_INLINE VecF ExpOfNegative(VecF x) { return Exp(x); }
 MR_INLINE VecD ExpOfNegative(VecD x) { return Exp(x); }
 
 #if defined(__AVX512F__)
-// 1 / (1 + e^-x), where 32nds of a power of two come from a table in two registers, so that the polynomial is
-// short: e^r - 1 for |r| <= ln(2) / 64, by a parabola whose error is spread evenly over that range. Results
-// below the smallest normal number are zero.
+// 1 / (1 + e^-x). A power of two with an exponent in 32nds comes from a table in two registers, so that the
+// polynomial is short: e^r - 1 for |r| <= ln(2) / 64, by a parabola whose error is spread evenly over that
+// range. Results below the smallest normal number are zero.
 MR_INLINE VecF SigmoidOfFloats(VecF x) {
   using M = MathConstants<float>;
   static constexpr float kPowers[] = {
@@ -223,7 +223,7 @@ MR_INLINE V LogNormal(V x, V shift) {
   constexpr auto kOne = (typename F::Bits)F::kBias << F::kMantissa;
   const Uint bits = (Uint)x + (kOne - MathOf<V>::kSqrtHalfBits);
   const Uint mantissa = (bits & ((typename F::Bits{1} << F::kMantissa) - 1)) + MathOf<V>::kSqrtHalfBits;
-  // The biased exponent becomes a float by way of the bits of 2^kMantissa.
+  // The biased exponent is converted to a float by means of the bits of 2^kMantissa.
   const V e = (V)((bits >> F::kMantissa) | (Uint)Set(F::kInteger)) - (F::kInteger + F::kBias) - shift;
   return LogReduced((V)mantissa - 1, e);
 }
@@ -244,7 +244,7 @@ template <typename V>
 MR_INLINE V Log1p(V x) {
   using F = FpOf<V>;
   const V u = 1 + x;
-  // What the addition lost, to first order.
+  // The rounding error of the addition, to first order.
   const V lost = x > 1 ? 1 - (u - x) : x - (u - 1);
   V y = LogNormal(u, V{}) + lost / u;
   y = x < F::kInf ? y : x;
@@ -273,7 +273,7 @@ MR_INLINE VecF Erf(VecF x) {
   return a < 1 ? near : CopySign(far, x);
 }
 
-// The largest |x| for which SinCos reduces well without more bits of pi.
+// The largest |x| for which SinCos reduces accurately without more bits of pi.
 inline constexpr float kSinMax = 8192.0f;
 
 // sin(x) for quadrant 0, cos(x) for quadrant 1; |x| <= kSinMax.
@@ -365,7 +365,7 @@ MR_INLINE VecF Acos(VecF x) {
 }
 
 // Hyperbolic functions and their inverses, with the exact sign of zero. Beyond kLarge one of the two terms is
-// all that is left, and squares might overflow.
+// negligible, and squares might overflow.
 template <typename V>
 MR_INLINE V HalfExp(V a) {
   const V root = Exp(a * (decltype(+a[0]))0.5);

@@ -7,8 +7,8 @@
 namespace millrace::cpu::MR_ISA {
 namespace {
 
-// Exchanges lane l + d of register i with lane l of register i + d, for the l and i that lack bit d. Doing
-// that for each bit of the index transposes a square tile.
+// Exchanges lane l + d of register i with lane l of register i + d, for all l and i without bit d. Doing that
+// for each bit of the index transposes a square tile.
 template <int d, int l, int n>
 inline constexpr int kLow = (l & d) == 0 ? l : n + l - d;
 template <int d, int l, int n>
@@ -72,8 +72,8 @@ MR_INLINE void TransposeElements(const char* in, int64_t in_stride, char* out, i
   }
 }
 
-// Down panels that are a cache line of the input wide: each line is then read once and soon, and the rows of
-// the output grow from left to right.
+// By panels that are a cache line of the input wide: each line is then read once and completely, and the rows
+// of the output are written from left to right.
 template <typename T, int kLanes>
 void Transpose(const char* in, int64_t in_stride, char* out, int64_t out_stride, int64_t rows,
                int64_t columns) {
@@ -122,7 +122,7 @@ MR_INLINE VecU64 MulLow(VecU64 a, VecU64 b) { return (a & 0xffffffffu) * (b & 0x
 inline constexpr int kBlocks = Fp<double>::kLanes;
 
 // Philox 4x32-10 on kBlocks consecutive counters at once, one to a 64-bit lane; base/random/philox.h has the
-// plain form. Words live in the low halves of the lanes; what is in the high halves is never looked at.
+// plain form. Words are in the low halves of the lanes; the high halves are ignored.
 MR_INLINE void PhiloxBlocks(uint64_t counter_lo, uint64_t counter_hi, uint64_t key, VecU64* first,
                             VecU64* second) {
   VecU64 c0 = {}, c2 = {};
@@ -146,7 +146,7 @@ MR_INLINE void PhiloxBlocks(uint64_t counter_lo, uint64_t counter_hi, uint64_t k
   *second = (c2 & 0xffffffffu) | (c3 << 32);
 }
 
-// The low (high) halves of the lanes of a and b, in turn.
+// The low (high) halves of the lanes of a and b, interleaved.
 template <bool kHighHalf, typename V>
 MR_INLINE V Zip(V a, V b) {
   constexpr int kLanes = sizeof(V) / 8;
@@ -160,7 +160,7 @@ MR_INLINE V Zip(V a, V b) {
   }
 }
 
-// 23 random bits as the fraction of a number in [1, 2), less 1.
+// 23 random bits as the fraction of a number in [1, 2), minus 1.
 MR_INLINE VecF UnitFloats(VecU64 words) { return (VecF)(((VecU32)words & 0x7fffffu) | 0x3f800000u) - 1.0f; }
 
 void UniformFloats(uint64_t counter_lo, uint64_t counter_hi, uint64_t key, float* out, int64_t blocks) {

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and cross entropies of float and double for one instruction set; the table of these and of the
-// response normalisation.
+// Softmax and cross entropies of float and double for one instruction set; the table of these and of response
+// normalisation.
 #include "kernels/cpu/vector/math.inc.h"
 #include "kernels/cpu/vector/response_norm.inc.h"
 #include "kernels/cpu/vector/tables.h"
 
-// Declared by hand: <math.h> would bring in inline functions of the standard library.
+// Declared here: <math.h> would bring in inline functions of the standard library.
 extern "C" float logf(float) noexcept;
 extern "C" double log(double) noexcept;
 
@@ -25,7 +25,7 @@ MR_INLINE typename ElementOf<V>::T MaxAcross(V v) {
   return Across(v, [](V a, V b) { return Max(a, b); });
 }
 
-// The largest element, NaNs passed over: they come back when the maximum is subtracted.
+// The largest element, ignoring NaNs: they reappear when the maximum is subtracted.
 template <typename T>
 MR_INLINE T RowMax(const T* x, int64_t n) {
   constexpr int kLanes = Fp<T>::kLanes;
@@ -41,7 +41,7 @@ MR_INLINE T RowMax(const T* x, int64_t n) {
   return MaxAcross(Max(a, b));
 }
 
-// The sum of e^(x - max); each term also goes to out unless that is null.
+// The sum of e^(x - max); each term is also written to out unless that is null.
 template <typename T>
 MR_INLINE T SumExp(const T* x, T max, T* out, int64_t n) {
   using V = typename Fp<T>::Vec;
@@ -75,10 +75,10 @@ template <typename T>
 void Softmax(const T* in, T* out, int64_t rows, int64_t cols) {
   using V = typename Fp<T>::Vec;
   for (int64_t r = 0; r < rows; ++r, in += cols, out += cols) {
-    if (cols < Fp<T>::kLanes) {  // the common few classes: a row stays in one register
+    if (cols < Fp<T>::kLanes) {  // the common case of few classes: a row fits in one register
       const V x = LoadPart(in, cols);
       const V e = Exp(x - MaxAcross(FirstLanes(x, Set(-Fp<T>::kInf), cols)));
-      // A NaN that the maximum passed over is in e, and so in the sum.
+      // A NaN that the maximum ignored is in e, and so in the sum.
       StorePart(out, e * (1 / SumAcross(FirstLanes(e, V{}, cols))), cols);
       continue;
     }
@@ -103,7 +103,7 @@ void Xent(const T* logits, int64_t logits_stride, const T* labels, int64_t label
   constexpr int kLanes = Fp<T>::kLanes;
   for (int64_t r = 0; r < rows; ++r, logits += logits_stride, labels += labels_stride, backprop += cols) {
     const T max = RowMax(logits, cols);
-    // The exponentials wait in backprop unless that is one of the arguments.
+    // The exponentials are kept in backprop unless that is one of the arguments.
     const bool keep = backprop != logits && backprop != labels;
     const T sum = SumExp<T>(logits, max, keep ? backprop : nullptr, cols);
     const T log_sum = ScalarLog(sum);

@@ -12,7 +12,7 @@
 
 namespace millrace::cpu {
 
-// unary.inc.h has the list.
+// The list is in unary.inc.h.
 enum class UnaryOp : uint8_t {
 #define MR_UNARY_ROW(name, types, ns, ...) k##name,
   MR_UNARY_OPS(MR_UNARY_ROW)
@@ -20,7 +20,7 @@ enum class UnaryOp : uint8_t {
       kCount,
 };
 
-// out[i] = f(in[i]) for n elements of the type it was found for. in == out is allowed where the element sizes
+// out[i] = f(in[i]) for n elements of the type it was found for. in == out is allowed if the element sizes
 // are equal; other overlaps are not. The value of an element doesn't depend on its position, so any
 // split of an array into calls gives the same bits.
 using UnaryFn = void (*)(const void* in, void* out, int64_t n);
@@ -34,7 +34,7 @@ enum class BinaryOp : uint8_t {
   kMod,  // Mod, TruncateMod: the sign of the dividend
   kFloorMod,
   kPow,      // integers: false where an exponent is negative
-  kMaximum,  // a < b ? b : a, so that a NaN in a stays and one in b is dropped
+  kMaximum,  // a < b ? b : a, so that a NaN in a is kept and one in b is ignored
   kMinimum,  // b < a ? b : a
   kSquaredDifference,
   kAtan2,
@@ -49,11 +49,11 @@ enum class BinaryOp : uint8_t {
   kGammaSampleGrad,
   kPolygamma,
   kZeta,
-  kBitwiseAnd,  // integers only, as the next four
+  kBitwiseAnd,  // integers only, as are the next four
   kBitwiseOr,
   kBitwiseXor,
-  kLeftShift,   // the distance is taken into [0, bits - 1]
-  kRightShift,  // of the sign, too
+  kLeftShift,   // the distance is clamped to [0, bits - 1]
+  kRightShift,  // arithmetic: keeps the sign
   kEqual,       // this and the next five write bool
   kNotEqual,
   kLess,
@@ -62,8 +62,8 @@ enum class BinaryOp : uint8_t {
   kGreaterEqual,
   kLogicalAnd,  // bool only
   kLogicalOr,
-  // Gradients; same-shape only. Arguments in the order of the ops' inputs: (y, dy) for the first five,
-  // (gradients, features or outputs) for the others. Of complex numbers, y is conjugated first in the third
+  // Gradients; equal shapes only. Arguments in the order of the ops' inputs: (y, dy) for the first five,
+  // (gradients, features or outputs) for the others. For complex numbers, y is conjugated first in the third
   // to the fifth.
   kSigmoidGrad,     // dy * y * (1 - y)
   kTanhGrad,        // dy * (1 - y * y)
@@ -79,9 +79,9 @@ enum class BinaryOp : uint8_t {
   kCount,
 };
 
-// Reads a and b, writes out. Returns false where an integer was divided by zero (the quotient is then 0) or
-// had a negative exponent (the power is then 0); all n elements are written even so. out may equal a or b
-// exactly where the element sizes are equal. Bits don't depend on how an array is split into calls.
+// Reads a and b, writes out. Returns false if an integer was divided by zero (the quotient is then 0) or had
+// a negative exponent (the power is then 0); all n elements are written nevertheless. out may equal a or b
+// exactly if the element sizes are equal. Bits don't depend on how an array is split into calls.
 using BinaryFn = bool (*)(const void* a, const void* b, void* out, int64_t n);
 
 struct BinaryFns {
@@ -93,15 +93,15 @@ struct BinaryFns {
 enum class ReduceOp : uint8_t {
   kSum,  // integers wrap
   kProd,
-  kMax,  // a NaN anywhere gives NaN
+  kMax,  // a NaN in any place gives NaN
   kMin,
-  kMean,  // integers: the wrapped sum divided, truncating; of nothing: NaN, or 0 for integers
+  kMean,  // integers: the wrapped sum divided, truncating; of no elements: NaN, or 0 for integers
   kAll,   // bool only
   kAny,
   kCount,
 };
 
-// The steps of the optimizers: update_rules.inc.h has the formulas, by these names.
+// The steps of the optimizers: update_rules.inc.h has the formulas under these names.
 enum class UpdateRule : uint8_t {
   kGradientDescent,
   kMomentum,
@@ -128,7 +128,7 @@ enum class UpdateRule : uint8_t {
   kPowerSign,
   kCount,
 };
-inline constexpr int kMaxUpdateSlots = 4;  // with the variable
+inline constexpr int kMaxUpdateSlots = 4;  // including the variable
 inline constexpr int kMaxUpdateScalars = 6;
 
 }  // namespace millrace::cpu

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers by the distributions of TensorFlow 1.x's CPU kernels, number for number.
+// Random numbers with the distributions of TensorFlow 1.x's CPU kernels, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace millrace::cpu {
 // calls gives the same tensor. Types: half, bfloat16, float, double.
 void FillRandomUniform(const PhiloxRandom& base, DataType type, void* out, int64_t begin, int64_t end);
 void FillRandomNormal(const PhiloxRandom& base, DataType type, void* out, int64_t begin, int64_t end);
-// Normals whose magnitude is below 2; others are drawn again.
+// Normal numbers whose magnitude is below 2; others are drawn again.
 void FillTruncatedNormal(const PhiloxRandom& base, DataType type, void* out, int64_t begin, int64_t end);
 
 // Integers in [lo, hi). Types: int32, int64. REQUIRES: lo < hi and both fit the type.

@@ -13,7 +13,7 @@
 
 namespace millrace::cpu {
 
-// Of nothing: 0, 1, -inf (or the lowest integer), +inf (or the highest), NaN, true, false.
+// Over no elements: 0, 1, -inf (or the lowest integer), +inf (or the highest), NaN, true, false.
 bool HasReduce(ReduceOp op, DataType type);
 
 // in is [outer, reduce, inner], out is [outer, inner].
@@ -27,12 +27,12 @@ struct ReduceShape {
 void Reduce(ReduceOp op, DataType type, const ReduceShape& shape, const void* in, void* out,
             Parallel& parallel);
 
-// The same over any set of axes: reduced[i] tells whether axis i is. REQUIRES: equal lengths.
+// The same over any set of axes: reduced[i] tells whether axis i is reduced. REQUIRES: equal lengths.
 void ReduceAxes(ReduceOp op, DataType type, std::span<const int64_t> dims, std::span<const bool> reduced,
                 const void* in, void* out, Parallel& parallel);
 
-// Index along the middle axis of the first largest (smallest) element; NaNs are passed over, and where all
-// are NaN the index is 0. index_type is kInt32 or kInt64. Real numeric types. REQUIRES: shape.reduce >= 1.
+// Index along the middle axis of the first largest (smallest) element; NaNs are ignored, and if all are NaN
+// the index is 0. index_type is kInt32 or kInt64. Real numeric types. REQUIRES: shape.reduce >= 1.
 bool HasArgReduce(DataType type);
 void ArgMax(DataType type, const ReduceShape& shape, const void* in, DataType index_type, void* out,
             Parallel& parallel);

@@ -8,7 +8,7 @@
 namespace millrace::cpu::MR_ISA {
 namespace {
 
-// Two registers, or two scalars, into one. NaNs propagate through the maximum and minimum of either side.
+// Combines two registers, or two scalars. The maximum and the minimum propagate NaNs of either side.
 template <ReduceKind kKind, typename V>
 MR_INLINE V Combine(V a, V b) {
   if constexpr (kKind == ReduceKind::kSum) return a + b;
@@ -25,7 +25,7 @@ constexpr T Identity() {
   if constexpr (kKind == ReduceKind::kMin) return Fp<T>::kInf;
 }
 
-// `steps` steps of four registers, into one.
+// `steps` steps of four registers, combined into one.
 template <ReduceKind kKind, typename T>
 MR_INLINE typename Fp<T>::Vec RealSteps(const T* x, int64_t steps) {
   using V = typename Fp<T>::Vec;
@@ -46,7 +46,7 @@ void RealRow(const void* in, int64_t n, void* out) {
   using V = typename Fp<T>::Vec;
   constexpr int kLanes = Fp<T>::kLanes;
   constexpr int kStep = 4 * kLanes;
-  constexpr int kSteps = 16;  // no accumulator takes more terms than this: sums stay precise
+  constexpr int kSteps = 16;  // no accumulator sums more terms than this: sums stay precise
   const T* x = (const T*)in;
   const V identity = Set(Identity<kKind, T>());
   V total = identity;
@@ -114,7 +114,7 @@ MR_INLINE T CombinePlain(T a, T b) {
   if constexpr (kKind == ReduceKind::kMax) return a < b ? b : a;
   if constexpr (kKind == ReduceKind::kMin) return b < a ? b : a;
 }
-// A bool as it lies in memory, where a feed may have left bytes other than 0 and 1.
+// A bool in memory, where a feed may have written bytes other than 0 and 1.
 enum class BoolByte : uint8_t {};
 template <ReduceKind kKind>
 MR_INLINE BoolByte CombinePlain(BoolByte a, BoolByte b) {
@@ -168,7 +168,7 @@ void PlainColumns(const void* in, int64_t rows, int64_t stride, int64_t columns,
   }
 }
 
-// Of the size of an element.
+// The integer type of the size of an element.
 template <typename T>
 struct PlaceOf {
   using Int = int64_t;
@@ -197,7 +197,7 @@ int64_t ArgRow(const void* in, int64_t n) {
   for (; i + kLanes <= n; i += kLanes) best = pick(Load(x + i), best);
   if (i < n) best = pick(FirstLanes(LoadPart(x + i, n - i), best, n - i), best);
   const T value = Across(best, pick);
-  // The first place in a block, by loops that the compiler vectorises; the last block may reach back.
+  // The first index in a block, by loops that the compiler vectorises; the last block may overlap the one
   const auto first = [value]<int kCount>(const T* block) {
     using Int = typename PlaceOf<T>::Int;
     Int place = kCount;
@@ -222,7 +222,7 @@ int64_t ArgRow(const void* in, int64_t n) {
     const int64_t at = begin + kShort <= n ? begin : n - kShort;
     if (const int64_t k = first.template operator()<kShort>(x + at); k < kShort) return at + k;
   }
-  return 0;  // NaNs only
+  return 0;  // only NaNs
 }
 
 template <typename T, ReduceKind... kKinds>

@@ -14,7 +14,7 @@ namespace millrace::cpu {
 // y = x (bias + alpha (sum of the squares of the channels within `radius`))^-beta, for each pixel. x and y
 // are [pixels, depth], depth >= 1; any radius >= 0.
 void ResponseNormalize(ResponseNorm norm, const float* x, float* y, int64_t pixels, Parallel& parallel);
-// Its gradient by x, given y and the gradient by y.
+// Its gradient with respect to x, given y and the gradient with respect to y.
 void ResponseNormalizeGrad(ResponseNorm norm, const ResponseNormGrads& grads, int64_t pixels,
                            Parallel& parallel);
 

@@ -7,15 +7,15 @@
 #include "kernels/cpu/vector/response_norm_block.h"
 #include "kernels/cpu/vector/tables.h"
 
-// Declared by hand: <math.h> would bring in inline functions of the standard library.
+// Declared here: <math.h> would bring in inline functions of the standard library.
 extern "C" float powf(float, float) noexcept;
 
 namespace millrace::cpu::MR_ISA {
 
 // a[k] becomes a[k] + a[k + 1] + … + a[k + width - 1] for 0 <= k < n, without subtractions, so that nothing
-// cancels: sums of 1, 2, 4, … elements are made, and those put together that the bits of `width` ask for.
-// Reads and writes up to a + n + width + lanes, whose values behind the first n count; `sums` has room for n
-// and a register more.
+// cancels: computes sums of 1, 2, 4, … elements, and adds those that correspond to the bits of `width`. Reads
+// and writes up to a + n + width + lanes, and uses the values after the first n; `sums` has room for n and a
+// register more.
 MR_INLINE void SumWindows(float* a, float* sums, int64_t n, int64_t width) {
   constexpr int kLanes = Fp<float>::kLanes;
   int64_t done = 0;  // elements of a window that are in `sums`
@@ -28,7 +28,7 @@ MR_INLINE void SumWindows(float* a, float* sums, int64_t n, int64_t width) {
       done += part;
     }
     if (2 * part > width) break;
-    // What later windows need of the doubled sums.
+    // The part of the doubled sums that later windows need.
     const int64_t end = n + width - 2 * part + 1;
     for (int64_t k = 0; k < end; k += kLanes) Store(a + k, Load(a + k) + Load(a + k + part));
   }
@@ -50,7 +50,7 @@ MR_INLINE void Clear(float* p, int64_t n) {
   for (int64_t i = 0; i < n; ++i) p[i] = 0;
 }
 
-// Pixels of a block lie behind each other with zeros between them, so that one pass over long rows makes the
+// Pixels of a block are consecutive with zeros between them, so that one pass over long rows computes the
 // sums of all: those of pixel p begin at p PixelStep. See response_norm_block.h.
 MR_INLINE int64_t PixelStep(const ResponseNorm& norm) { return norm.depth + norm.radius; }
 MR_INLINE int64_t BlockPixels(const ResponseNorm& norm) {
@@ -58,18 +58,18 @@ MR_INLINE int64_t BlockPixels(const ResponseNorm& norm) {
   return pixels > 1 ? pixels : 1;
 }
 
-// Zeros around the pixels, where other sums were.
+// Writes zeros around the pixels, over earlier sums.
 MR_INLINE void ClearGaps(const ResponseNorm& norm, int64_t pixels, float* padded) {
   const int64_t step = PixelStep(norm);
   for (int64_t p = 0; p < pixels; ++p) Clear(padded + p * step, norm.radius);
   Clear(padded + pixels * step, norm.radius + Fp<float>::kLanes);
 }
-// What s.padded has between zeros becomes the sums of windows in s.sums.
+// Computes the sums of windows in s.sums from the pixels in s.padded.
 MR_INLINE void SumPixels(const ResponseNorm& norm, int64_t pixels, const ResponseNormScratch& s) {
   ClearGaps(norm, pixels, s.padded);
   SumWindows(s.padded, s.sums, pixels * PixelStep(norm) - norm.radius, 2 * norm.radius + 1);
 }
-// Of the squares of the pixels.
+// The same for the squares of the pixels.
 MR_INLINE void SumSquares(const ResponseNorm& norm, const float* x, int64_t pixels,
                           const ResponseNormScratch& s) {
   for (int64_t p = 0; p < pixels; ++p) {
@@ -79,7 +79,7 @@ MR_INLINE void SumSquares(const ResponseNorm& norm, const float* x, int64_t pixe
   SumPixels(norm, pixels, s);
 }
 
-// Calls fn(channel, load, store) for the vectors of a pixel, the last of which may be a part.
+// Calls fn(channel, load, store) for the vectors of a pixel, the last of which may be partial.
 template <typename Fn>
 MR_INLINE void ForVectors(int64_t depth, const Fn& fn) {
   constexpr int kLanes = Fp<float>::kLanes;

@@ -6,8 +6,8 @@
 
 namespace millrace::cpu {
 
-// About how many floats of pixels and of zeros between them response normalisation takes at once: rows that
-// are long beside the vectors and stay in the first cache.
+// The approximate number of floats, of pixels and the zeros between them, in a block of response
+// normalisation: rows that are long in comparison with vectors and stay in the first cache.
 inline constexpr int64_t kResponseNormRow = 512;
 
 }  // namespace millrace::cpu

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Elements of one array or another. Units compiled for one instruction set include this: no header here may
-// bring in inline code of the standard library.
+// Selects elements of one array or another. Units compiled for one instruction set include this: no header
+// here may bring in inline code of the standard library.
 #pragma once
 
 #include <stdint.h>
 
 namespace millrace::cpu {
 
-// out[i] = pick[i] ? yes[i] : no[i], where pick is bool. out may equal yes or no exactly, and pick where
+// out[i] = pick[i] ? yes[i] : no[i], where pick is bool. out may equal yes or no exactly, and pick if
 // elements have one byte.
 using SelectFn = void (*)(const void* pick, const void* yes, const void* no, void* out, int64_t n);
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Choosing between elements for one instruction set: plain loops that the compiler vectorises.
+// Selection of elements for one instruction set: plain loops that the compiler vectorises.
 #include "kernels/cpu/vector/select.h"
 #include "kernels/cpu/vector/simd.inc.h"
 

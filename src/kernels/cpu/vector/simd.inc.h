@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // One register of floats or doubles of the instruction set that the including unit is compiled for. The unit
-// defines MR_ISA, the namespace of that set. Arithmetic is by the compilers' vector extension; this file adds
-// what the extension lacks. No inline function of the standard library may come in here: the linker would be
-// free to keep the copy that uses instructions which the processor lacks.
+// defines MR_ISA, the namespace of that set. Arithmetic uses the compilers' vector extension; this file adds
+// what the extension lacks. It must not bring in inline functions of the standard library: the linker might
+// keep the copy that uses instructions which the processor lacks.
 #pragma once
 
 #include <stdint.h>
@@ -36,7 +36,7 @@ typedef int64_t VecI64 __attribute__((vector_size(kVectorBytes)));
 typedef uint32_t VecU32 __attribute__((vector_size(kVectorBytes)));
 typedef uint64_t VecU64 __attribute__((vector_size(kVectorBytes)));
 
-// Facts of the element type. Adding kShifter to a float rounds it to an integer held in the low bits.
+// Constants of the element type. Adding kShifter to a float rounds it to an integer held in the low bits.
 template <typename T>
 struct Fp;
 template <>
@@ -98,7 +98,7 @@ MR_INLINE void Store(T* p, typename Fp<T>::Vec v) {
   memcpy(p, &v, sizeof(v));
 }
 
-// The first n lanes, 0 < n < kLanes; the others are 0 on loading and left alone on storing.
+// The first n lanes, 0 < n < kLanes; the others are 0 after a load and not written by a store.
 #if defined(__AVX512F__)
 MR_INLINE VecF LoadPart(const float* p, int64_t n) {
   return (VecF)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
@@ -153,8 +153,8 @@ MR_INLINE V CopySign(V magnitude, V sign) {
   return (V)(((typename F::Uint)magnitude & ~F::kSign) | ((typename F::Uint)sign & F::kSign));
 }
 
-// std::max and std::min with the arguments swapped: b where either is NaN, which is what one instruction
-// gives.
+// std::max and std::min with the arguments swapped: b if either is NaN, which is the result of one
+// instruction.
 #if defined(__AVX512F__)
 MR_INLINE VecF Max(VecF a, VecF b) { return (VecF)_mm512_max_ps((__m512)a, (__m512)b); }
 MR_INLINE VecD Max(VecD a, VecD b) { return (VecD)_mm512_max_pd((__m512d)a, (__m512d)b); }
@@ -194,7 +194,7 @@ MR_INLINE V Sqrt(V x) {
 }
 #endif
 
-// Nearest integer, half to even, for |x| < 2^(kMantissa - 1).
+// The nearest integer, ties to even, for |x| < 2^(kMantissa - 1).
 template <typename V>
 MR_INLINE V RoundSmall(V x) {
   constexpr auto kShifter = FpOf<V>::kShifter;
@@ -260,7 +260,7 @@ MR_INLINE V Scale(V x, V n) {
 }
 #endif
 
-// Lanes i and i ^ kDistance change places.
+// Exchanges lanes i and i ^ kDistance.
 template <int kDistance, typename V>
 MR_INLINE V SwapLanes(V v) {
   constexpr int d = kDistance;
@@ -276,7 +276,7 @@ MR_INLINE V SwapLanes(V v) {
   }
 }
 
-// All lanes into one by a commutative function of two registers.
+// Combines all lanes by a commutative function of two registers.
 template <typename V, typename F>
 MR_INLINE typename ElementOf<V>::T Across(V v, F f) {
   if constexpr (FpOf<V>::kLanes > 8) v = f(v, SwapLanes<8>(v));
@@ -295,12 +295,12 @@ MR_INLINE V FirstLanes(V v, V rest, int64_t n) {
   return lane < Int{} + (decltype(+lane[0]))n ? v : rest;
 }
 
-// Lane i gets f(in lane i). A part of a register is computed as a whole one, so that the bits of an element
-// don't depend on where it lies.
+// Lane i gets f(in lane i). A partial register is computed as a whole one, so that the bits of an element
+// don't depend on its position.
 template <typename T, typename F>
 MR_INLINE void MapLoop(const T* in, T* out, int64_t n, F f) {
   constexpr int kLanes = Fp<T>::kLanes;
-  constexpr int64_t kAhead = 512 / sizeof(T);  // what lies behind the first cache is asked for early
+  constexpr int64_t kAhead = 512 / sizeof(T);  // memory beyond the first cache is prefetched
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     __builtin_prefetch(in + i + kAhead);

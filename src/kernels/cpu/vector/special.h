@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Special functions of real numbers. Outside of their domains they are NaN. Each takes a bounded number of
+// Special functions of real numbers. They are NaN outside of their domains. Each takes a bounded number of
 // steps, whatever its arguments.
 #pragma once
 
@@ -11,9 +11,9 @@ double Digamma(double x);
 // The incomplete gamma functions P and Q = 1 - P, for a > 0 and x >= 0.
 double Igamma(double a, double x);
 double Igammac(double a, double x);
-// The derivative of P in a.
+// The derivative of P with respect to a.
 double IgammaGradA(double a, double x);
-// The derivative in a of a sample x of the gamma distribution whose quantile is held: -(dP / da) / (dP / dx).
+// The derivative in a of a gamma distributed sample x of a fixed quantile: -(dP / da) / (dP / dx).
 double GammaSampleGrad(double a, double x);
 // The regularised incomplete beta function, for a > 0, b > 0 and 0 <= x <= 1.
 double Betainc(double a, double b, double x);

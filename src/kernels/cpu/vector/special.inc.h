@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Special functions of a register of floats. Polynomials are minimax fits by relative error; unary_test.cc
-// states the measured errors.
+// has the bounds of the errors.
 #pragma once
 
 #include "kernels/cpu/vector/math.inc.h"
 
-// Declared by hand: <math.h> and special.h would bring in inline functions of the standard library.
+// Declared here: <math.h> and special.h would bring in inline functions of the standard library.
 extern "C" float lgammaf_r(float, int*) noexcept;
 namespace millrace::cpu {
 double Digamma(double x);
@@ -14,7 +14,7 @@ double Digamma(double x);
 
 namespace millrace::cpu::MR_ISA {
 
-// e^(x + rest) for x <= 0 and a rest that is small beside x.
+// e^(x + rest) for x <= 0 and a rest that is small in comparison with x.
 MR_INLINE VecF ExpOfSum(VecF x, VecF rest) {
   using M = MathConstants<float>;
   x = Max(Set(M::kExpMin), x);  // NaN stays
@@ -82,7 +82,7 @@ MR_INLINE VecF DigammaPositive(VecF x) {
   const VecF step_down = (above ? one : -one) / (above ? y : x);
   const VecF near =
       ((y - kRoot) - kRootRest) * Polynomial(y - 1.5f, kNear) + (below | above ? step_down : zero);
-  // The sum of 1 / (x + k) up to 6 is a quotient.
+  // The sum of 1 / (x + k) up to 6, as one quotient.
   VecF z = x, upper = zero, lower = one;
   for (int i = 0; i < 3; ++i) {
     const auto step = z < 6;

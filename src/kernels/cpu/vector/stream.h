@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Writes around the processor's caches, for arrays too large to stay there: the lines that are overwritten
-// whole are not read first. Where the processor has none they are ordinary writes.
+// Writes around the processor's caches, for arrays too large to stay there: cache lines that are overwritten
+// completely are not read first. They are ordinary writes if the processor lacks such instructions.
 #pragma once
 
 #if defined(__SSE2__)
@@ -15,10 +15,10 @@
 
 namespace millrace::cpu {
 
-// Smaller arrays had better stay in the caches.
+// Smaller arrays should stay in the caches.
 inline constexpr int64_t kMinStreamBytes = 1 << 20;
 
-// memcpy. Other threads see the bytes after StreamFence of this thread and what orders threads otherwise.
+// memcpy. Other threads see the bytes after StreamFence of this thread and the usual synchronisation.
 inline void StreamOut(const void* src, void* dst, size_t bytes) {
 #if defined(__SSE2__)
   const char* from = static_cast<const char*>(src);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What a unit compiled for one instruction set exports: constant tables of functions, once per set in the
+// The exports of a unit compiled for one instruction set: constant tables of functions, once per set in the
 // namespace of that set. Only the files of this folder include this; no header here may bring in the standard
 // library.
 #pragma once
@@ -28,7 +28,7 @@ struct BinaryRealTable {
   BinaryFns f64[kBinaryOps];
 };
 
-// The types that C++ has operators for. bool is held as uint8_t 0 or 1.
+// The types for which C++ has operators. bool is stored as uint8_t 0 or 1.
 enum class PlainType : uint8_t {
   kFloat,
   kDouble,
@@ -49,11 +49,11 @@ struct BinaryPlainTable {
   BinaryFns of[kPlainTypes][kBinaryOps];
 };
 
-// Both take at least one element of each.
+// Both need at least one element.
 struct ReduceFns {
-  // n elements to one.
+  // Reduces n elements to one.
   void (*row)(const void* in, int64_t n, void* out) = nullptr;
-  // [rows, columns], rows `stride` elements apart, to [columns].
+  // Reduces [rows, columns], rows `stride` elements apart, to [columns].
   void (*columns)(const void* in, int64_t rows, int64_t stride, int64_t columns, void* out) = nullptr;
 };
 enum class ReduceKind : uint8_t { kSum, kProd, kMax, kMin, kCount };  // of bool: kMax is any, kMin is all
@@ -61,7 +61,7 @@ inline constexpr int kReduceKinds = static_cast<int>(ReduceKind::kCount);
 
 struct ReduceTable {
   ReduceFns of[kPlainTypes][kReduceKinds];
-  // The index of the first largest (smallest) of n >= 1 elements, passing over NaNs.
+  // The index of the first largest (smallest) of n >= 1 elements, ignoring NaNs.
   int64_t (*arg_max_f32)(const void* in, int64_t n);
   int64_t (*arg_min_f32)(const void* in, int64_t n);
   int64_t (*arg_max_f64)(const void* in, int64_t n);
@@ -76,7 +76,7 @@ struct SoftmaxFns {
   // Strides between rows of logits and labels, in elements; backprop is dense.
   void (*xent)(const T* logits, int64_t logits_stride, const T* labels, int64_t labels_stride, T* loss,
                T* backprop, int64_t rows, int64_t cols);
-  // Of one row.
+  // For one row.
   void (*sparse_xent)(const T* logits, int64_t label, T* loss, T* backprop, int64_t cols);
 };
 
@@ -106,8 +106,8 @@ struct NeuralTable {
 
 // n elements of each slot and of the gradient; scalars are an array of the element type.
 struct UpdateFns {
-  // New values of `slots` by the old ones of `from`, which may be the same arrays. `stream`: written around
-  // the caches, all slots to addresses that are equal modulo a register's size.
+  // Computes the new values of `slots` from the old ones in `from`, which may be the same arrays. `stream`:
+  // writes around the caches, all slots to addresses that are equal modulo a register's size.
   void (*run)(void* const* slots, const void* const* from, const void* grad, const void* scalars, int64_t n,
               bool stream);
   int slots;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Moving elements without looking at them: permutations, strided boxes, rows by index. Element sizes are
-// bytes; any size works, 1, 2, 4, 8 and 16 are fast. Strings and other owning types need their own loops.
+// Moves elements without interpreting them: permutations, strided boxes, rows by index. Element sizes are in
+// bytes; any size works, 1, 2, 4, 8 and 16 are fast. Strings and other owning types need other loops.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace millrace::cpu {
 
-// out's axis i is in's axis perm[i]. REQUIRES: perm is a permutation of 0..rank-1; no overlap.
+// Axis i of out is axis perm[i] of in. REQUIRES: perm is a permutation of 0..rank-1; no overlap.
 void Transpose(const void* in, std::span<const int64_t> dims, std::span<const int> perm, int64_t elem_size,
                void* out, Parallel& parallel);
 
@@ -28,10 +28,10 @@ void CopyBox(const void* src, std::span<const int64_t> src_strides, void* dst,
              std::span<const int64_t> dst_strides, std::span<const int64_t> dims, int64_t elem_size,
              Parallel& parallel);
 
-// memcpy split over threads where that pays.
+// memcpy on several threads if that is faster.
 void CopyBytes(const void* src, void* dst, int64_t bytes, Parallel& parallel);
 
-// n copies of the element at value.
+// Writes n copies of the element at value.
 void Fill(const void* value, int64_t elem_size, void* dst, int64_t n, Parallel& parallel);
 
 // dst row (o, i) = src row (o, indices[i]): src is [outer, limit, row_bytes], dst is [outer, n, row_bytes].

@@ -11,16 +11,16 @@
 
 namespace millrace::cpu {
 
-// Null where the op has no such type. half and bfloat16 are computed in float.
+// Null if the op does not support the type. half and bfloat16 are computed in float.
 UnaryFn FindUnary(UnaryOp op, DataType type);
 
 // The element type that the function writes.
 DataType UnaryResultType(UnaryOp op, DataType type);
 
-// Rough cost of one element, to decide how to split work.
+// The approximate cost of one element, to decide how to split work.
 double UnaryCostNs(UnaryOp op, DataType type);
 
-// Runs fn over n elements, split over threads where that pays. Sizes are bytes per element.
+// Runs fn over n elements, on several threads if that is faster. Sizes are bytes per element.
 void RunUnary(UnaryFn fn, const void* in, int64_t in_size, void* out, int64_t out_size, int64_t n,
               double cost_ns, Parallel& parallel);
 

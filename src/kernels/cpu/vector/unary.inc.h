@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The unary ops, and their functions of float and double for one instruction set.
 //
-// A line for each op: its name, which is that of the op in graphs and with a k the enumerator; the types that
-// its kernel has, as far as there are functions for them (All, Real, Complex, Inexact, or Fixed for an op
-// without attribute T); nanoseconds for a float; and the function of a vector V of elements T, or nullptr for
-// ops that unary_scalar.cc has functions for.
+// A line for each op: its name, which is that of the op in graphs and with a k the enumerator; the types of
+// its kernel for which there are functions (All, Real, Complex, Inexact, or Fixed for an op without attribute
+// T); nanoseconds for a float; and the function of a vector V of elements T, or nullptr for ops whose
+// functions are in unary_scalar.cc.
 #ifndef MR_UNARY_OPS
 #define MR_UNARY_OPS(X)                                                               \
   X(Abs, Real, 0.2, Map<T, Abs<V>>) /* of a complex number: its real magnitude */     \
@@ -65,7 +65,7 @@
 #include "kernels/cpu/vector/special.inc.h"
 #include "kernels/cpu/vector/tables.h"
 
-// Declared by hand: <math.h> would bring in inline functions of the standard library.
+// Declared here: <math.h> would bring in inline functions of the standard library.
 extern "C" float sinf(float) noexcept;
 extern "C" float cosf(float) noexcept;
 extern "C" float tanf(float) noexcept;
@@ -94,8 +94,8 @@ template <typename V>
 MR_INLINE V Rsqrt(V x) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(x[0]) == sizeof(float)) {
-    // One step of Newton's method, which has no use for zero and infinity: where it makes NaN, the first
-    // value stays.
+    // One step of Newton's method, which gives NaN for zero and infinity: the first value is kept
+    // then.
     const VecF near = (VecF)_mm512_rsqrt14_ps((__m512)x);
     const VecF rest = 1 - x * near * near;
     const __mmask16 has_step = _mm512_cmp_ps_mask((__m512)rest, (__m512)rest, _CMP_ORD_Q);

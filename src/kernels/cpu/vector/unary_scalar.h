@@ -7,8 +7,8 @@
 
 namespace millrace::cpu {
 
-// The unary functions that are plain loops: those too rare for a vectorised form, of integers, and of complex
-// numbers. Null where there is none.
+// The unary functions that are plain loops: rare ones without a vectorised form, those of integers, and of
+// complex numbers. Null if there is none.
 UnaryFn FindScalarUnary(UnaryOp op, DataType type);
 
 }  // namespace millrace::cpu

@@ -6,7 +6,7 @@
 
 namespace millrace::cpu::MR_ISA {
 
-// Of the scalars of a rule.
+// For the scalars of a rule.
 MR_INLINE float Sqrt(float x) { return __builtin_sqrtf(x); }
 MR_INLINE double Sqrt(double x) { return __builtin_sqrt(x); }
 

@@ -7,7 +7,7 @@
 
 namespace millrace::cpu {
 
-// The loop for complex64 or complex128; null where the rule has none.
+// The loop for complex64 or complex128; null if the rule has none.
 const UpdateFns* FindComplexUpdate(UpdateRule rule, DataType type);
 
 }  // namespace millrace::cpu

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // One step of each optimizer, for one element or a register of them. The including unit defines MR_ISA and,
-// before this, the functions used here on V. A rule is made of the scalars of its op, in their order, and
-// changes v[0], the variable, and its slots by the gradient g. Types: T is the element, V one or many of it.
+// before this, the functions used here on V. A rule is constructed from the scalars of its op, in order, and
+// updates v[0], the variable, and its slots with gradient g. T is the element type, V one or more of it.
 #pragma once
 
 namespace millrace::cpu::MR_ISA {
@@ -34,7 +34,7 @@ using Momentum = MomentumRule<T, V, false>;
 template <typename T, typename V>
 using MomentumNesterov = MomentumRule<T, V, true>;
 
-// The rate is within the accumulator.
+// The learning rate is included in the accumulator.
 template <typename T, typename V, bool nesterov>
 struct KerasMomentumRule {
   static constexpr int kSlots = 2, kScalars = 2;
@@ -100,7 +100,7 @@ struct AdaMax {
   T alpha, beta1, beta2, epsilon;
 };
 
-// Without `accumulate` the slot stays.
+// Without `accumulate` the slot is unchanged.
 template <typename T, typename V, bool accumulate>
 struct AdagradRule {
   static constexpr int kSlots = 2, kScalars = 1;
@@ -131,7 +131,7 @@ using AdagradV2 = AdagradV2Rule<T, V, true>;
 template <typename T, typename V>
 using AdagradV2Fixed = AdagradV2Rule<T, V, false>;
 
-// x moved towards 0 by `by`, and not beyond.
+// Moves x towards 0 by `by`, but not beyond.
 template <typename V, typename B>
 inline V Shrink(V x, B by) {
   return CopySign(Max(V{}, Abs(x) - by), x);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of this folder share.
+// Helpers for the tests of this folder.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace millrace::cpu {
 
-// Each test runs once for each instruction set that the processor has.
+// Each test runs once for each instruction set that the processor supports.
 class VectorTest : public testing::TestWithParam<Isa> {
  protected:
   VectorTest() : before_(ActiveIsa()) {
@@ -63,7 +63,7 @@ class UnevenParallel final : public Parallel {
   std::minstd_rand random_;
 };
 
-// How far got is from want, in units of want's last place.
+// The distance of got from want, in units of want's last place.
 template <typename T>
 double Ulps(T got, long double want) {
   if (std::isnan(want)) return std::isnan(got) ? 0 : 1e30;
@@ -89,7 +89,7 @@ bool Same(T a, T b) {
   }
 }
 
-// Every kind of float: a sweep over the bit patterns, and dense where functions are steep.
+// All kinds of floats: a sweep over the bit patterns, denser where functions are steep.
 template <typename T>
 std::vector<T> SweepOfFloats() {
   std::vector<T> values;
