@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The Millrace Authors
    SPDX-License-Identifier: Apache-2.0 */
 
-/* The C API of TensorFlow 1.15, as Millrace implements it: see docs/c-api.md for who owns what. */
+/* The C API of TensorFlow 1.15, as Millrace implements it; docs/c-api.md describes ownership. */
 #ifndef TENSORFLOW_C_C_API_H_
 #define TENSORFLOW_C_C_API_H_
 
@@ -27,7 +27,7 @@ extern "C" {
 /* The version of TensorFlow whose interface this is: "1.15.0". */
 TF_CAPI_EXPORT extern const char* TF_Version(void);
 
-/* Bytes, with the function that frees them (null: nobody does). */
+/* Bytes, with the function that frees them (null: they are not freed). */
 typedef struct TF_Buffer {
   const void* data;
   size_t length;
@@ -50,8 +50,8 @@ typedef struct TF_Output {
 typedef struct TF_Function TF_Function;
 typedef struct TF_FunctionOptions TF_FunctionOptions;
 
-/* What an attribute holds, and how much room its value takes. list_size: -1 unless is_list. total_size: of
-   strings the bytes, of shapes the dimensions, otherwise -1. */
+/* The kind of an attribute's value, and the size of the buffer it needs. list_size: -1 unless is_list.
+   total_size: the bytes of strings, the dimensions of shapes, otherwise -1. */
 typedef struct TF_AttrMetadata {
   unsigned char is_list;
   int64_t list_size;
@@ -61,8 +61,8 @@ typedef struct TF_AttrMetadata {
 typedef struct TF_ImportGraphDefOptions TF_ImportGraphDefOptions;
 typedef struct TF_ImportGraphDefResults TF_ImportGraphDefResults;
 
-/* What TF_NewWhile gives and TF_FinishWhile takes: the caller builds in the graphs and sets cond_output,
-   body_outputs and name. */
+/* The result of TF_NewWhile and the argument of TF_FinishWhile: the caller builds the graphs and sets
+   cond_output, body_outputs and name. */
 typedef struct TF_WhileParams {
   const int ninputs;
   TF_Graph* const cond_graph;
@@ -80,7 +80,7 @@ typedef struct TF_Library TF_Library;
 typedef struct TF_ApiDefMap TF_ApiDefMap;
 typedef struct TF_Server TF_Server;
 
-/* A copy of the bytes. */
+/* Copies the bytes. */
 TF_CAPI_EXPORT extern TF_Buffer* TF_NewBufferFromString(const void* proto, size_t proto_len);
 
 /* Empty, to be filled by a call. */
@@ -95,18 +95,18 @@ TF_CAPI_EXPORT extern void TF_SetConfig(TF_SessionOptions* options, const void* 
                                         TF_Status* status);
 TF_CAPI_EXPORT extern void TF_DeleteSessionOptions(TF_SessionOptions*);
 
-/* Thread-safe, as are its operations. Lives until it is deleted and the last of its sessions is. */
+/* Thread-safe, as are its operations. Exists until it is deleted and its last session is deleted. */
 TF_CAPI_EXPORT extern TF_Graph* TF_NewGraph(void);
 TF_CAPI_EXPORT extern void TF_DeleteGraph(TF_Graph*);
 
-/* Merges; -1 stands for an unknown size or, as num_dims, an unknown rank. */
+/* Merges with the known shape; -1 is an unknown size or, as num_dims, an unknown rank. */
 TF_CAPI_EXPORT extern void TF_GraphSetTensorShape(TF_Graph* graph, TF_Output output, const int64_t* dims,
                                                   const int num_dims, TF_Status* status);
 TF_CAPI_EXPORT extern int TF_GraphGetTensorNumDims(TF_Graph* graph, TF_Output output, TF_Status* status);
 TF_CAPI_EXPORT extern void TF_GraphGetTensorShape(TF_Graph* graph, TF_Output output, int64_t* dims,
                                                   int num_dims, TF_Status* status);
 
-/* Operations are built step by step; errors show in TF_FinishOperation, which takes over the description.
+/* Operations are built in steps; TF_FinishOperation reports errors and takes over the description.
    Operations belong to their graph. */
 TF_CAPI_EXPORT extern TF_OperationDescription* TF_NewOperation(TF_Graph* graph, const char* op_type,
                                                                const char* oper_name);
@@ -158,7 +158,7 @@ TF_CAPI_EXPORT extern void TF_SetAttrValueProto(TF_OperationDescription* desc, c
                                                 const void* proto, size_t proto_len, TF_Status* status);
 TF_CAPI_EXPORT extern TF_Operation* TF_FinishOperation(TF_OperationDescription* desc, TF_Status* status);
 
-/* What an operation is. Strings belong to it. */
+/* Properties of an operation. Strings belong to it. */
 TF_CAPI_EXPORT extern const char* TF_OperationName(TF_Operation* oper);
 TF_CAPI_EXPORT extern const char* TF_OperationOpType(TF_Operation* oper);
 TF_CAPI_EXPORT extern const char* TF_OperationDevice(TF_Operation* oper);
@@ -181,7 +181,7 @@ TF_CAPI_EXPORT extern int TF_OperationNumControlOutputs(TF_Operation* oper);
 TF_CAPI_EXPORT extern int TF_OperationGetControlOutputs(TF_Operation* oper, TF_Operation** control_outputs,
                                                         int max_control_outputs);
 
-/* Attributes. Room is given by the caller, as large as the metadata says. */
+/* Attributes. The caller passes buffers of the sizes in the metadata. */
 TF_CAPI_EXPORT extern TF_AttrMetadata TF_OperationGetAttrMetadata(TF_Operation* oper, const char* attr_name,
                                                                   TF_Status* status);
 TF_CAPI_EXPORT extern void TF_OperationGetAttrString(TF_Operation* oper, const char* attr_name, void* value,
@@ -228,7 +228,7 @@ TF_CAPI_EXPORT extern void TF_OperationGetAttrValueProto(TF_Operation* oper, con
                                                          TF_Buffer* output_attr_value, TF_Status* status);
 TF_CAPI_EXPORT extern TF_Operation* TF_GraphOperationByName(TF_Graph* graph, const char* oper_name);
 
-/* Visits all operations: start with *pos 0, until null. Operations may be added meanwhile. */
+/* Iterates over all operations: start with *pos 0, until null is returned. Operations may be added then. */
 TF_CAPI_EXPORT extern TF_Operation* TF_GraphNextOperation(TF_Graph* graph, size_t* pos);
 TF_CAPI_EXPORT extern void TF_GraphToGraphDef(TF_Graph* graph, TF_Buffer* output_graph_def,
                                               TF_Status* status);
@@ -237,7 +237,7 @@ TF_CAPI_EXPORT extern void TF_GraphGetOpDef(TF_Graph* graph, const char* op_name
 TF_CAPI_EXPORT extern void TF_GraphVersions(TF_Graph* graph, TF_Buffer* output_version_def,
                                             TF_Status* status);
 
-/* How TF_GraphImportGraphDef adds the nodes of a GraphDef. Strings are copied. */
+/* Options for adding the nodes of a GraphDef by TF_GraphImportGraphDef. Strings are copied. */
 TF_CAPI_EXPORT extern TF_ImportGraphDefOptions* TF_NewImportGraphDefOptions(void);
 TF_CAPI_EXPORT extern void TF_DeleteImportGraphDefOptions(TF_ImportGraphDefOptions* opts);
 TF_CAPI_EXPORT extern void TF_ImportGraphDefOptionsSetPrefix(TF_ImportGraphDefOptions* opts,
@@ -282,7 +282,7 @@ TF_CAPI_EXPORT extern void TF_GraphImportGraphDefWithReturnOutputs(TF_Graph* gra
 TF_CAPI_EXPORT extern void TF_GraphImportGraphDef(TF_Graph* graph, const TF_Buffer* graph_def,
                                                   const TF_ImportGraphDefOptions* options, TF_Status* status);
 
-/* Functions. The graph takes a copy. */
+/* Functions. The graph copies them. */
 TF_CAPI_EXPORT extern void TF_GraphCopyFunction(TF_Graph* g, const TF_Function* func, const TF_Function* grad,
                                                 TF_Status* status);
 TF_CAPI_EXPORT extern int TF_GraphNumFunctions(TF_Graph* g);
@@ -291,7 +291,7 @@ TF_CAPI_EXPORT extern int TF_GraphGetFunctions(TF_Graph* g, TF_Function** funcs,
 TF_CAPI_EXPORT extern void TF_OperationToNodeDef(TF_Operation* oper, TF_Buffer* output_node_def,
                                                  TF_Status* status);
 
-/* Loops: exactly one of TF_FinishWhile and TF_AbortWhile ends what TF_NewWhile began. */
+/* Loops: each TF_NewWhile must be followed by exactly one of TF_FinishWhile and TF_AbortWhile. */
 TF_CAPI_EXPORT extern TF_WhileParams TF_NewWhile(TF_Graph* g, TF_Output* inputs, int ninputs,
                                                  TF_Status* status);
 TF_CAPI_EXPORT extern void TF_FinishWhile(const TF_WhileParams* params, TF_Status* status,
@@ -329,7 +329,7 @@ TF_CAPI_EXPORT extern void TF_FunctionGetAttrValueProto(TF_Function* func, const
                                                         TF_Buffer* output_attr_value, TF_Status* status);
 TF_CAPI_EXPORT extern void TF_DeleteFunction(TF_Function* func);
 
-/* True, with the value, when the tensor is known from the graph alone. */
+/* True, with the value, if the tensor can be computed from the graph alone. */
 TF_CAPI_EXPORT extern unsigned char TF_TryEvaluateConstant(TF_Graph* graph, TF_Output output,
                                                            TF_Tensor** result, TF_Status* status);
 
@@ -342,14 +342,14 @@ TF_CAPI_EXPORT extern TF_Session* TF_LoadSessionFromSavedModel(
 TF_CAPI_EXPORT extern void TF_CloseSession(TF_Session*, TF_Status* status);
 TF_CAPI_EXPORT extern void TF_DeleteSession(TF_Session*, TF_Status* status);
 
-/* Outputs are the caller's to delete. Feeds stay the caller's. */
+/* The caller deletes the outputs. Feeds still belong to the caller. */
 TF_CAPI_EXPORT extern void TF_SessionRun(TF_Session* session, const TF_Buffer* run_options,
                                          const TF_Output* inputs, TF_Tensor* const* input_values, int ninputs,
                                          const TF_Output* outputs, TF_Tensor** output_values, int noutputs,
                                          const TF_Operation* const* target_opers, int ntargets,
                                          TF_Buffer* run_metadata, TF_Status*);
 
-/* A step that is fed and fetched in several calls. TF_DeletePRunHandle deletes the handle. */
+/* A step whose feeds and fetches are split into several calls. TF_DeletePRunHandle deletes the handle. */
 TF_CAPI_EXPORT extern void TF_SessionPRunSetup(TF_Session*, const TF_Output* inputs, int ninputs,
                                                const TF_Output* outputs, int noutputs,
                                                const TF_Operation* const* target_opers, int ntargets,
@@ -360,7 +360,7 @@ TF_CAPI_EXPORT extern void TF_SessionPRun(TF_Session*, const char* handle, const
                                           const TF_Operation* const* target_opers, int ntargets, TF_Status*);
 TF_CAPI_EXPORT extern void TF_DeletePRunHandle(const char* handle);
 
-/* Sessions that are given GraphDefs, and name tensors by strings. */
+/* Sessions that take GraphDefs, and name tensors by strings. */
 TF_CAPI_EXPORT extern TF_DeprecatedSession* TF_NewDeprecatedSession(const TF_SessionOptions*,
                                                                     TF_Status* status);
 TF_CAPI_EXPORT extern void TF_CloseDeprecatedSession(TF_DeprecatedSession*, TF_Status* status);
@@ -404,7 +404,7 @@ TF_CAPI_EXPORT extern void TF_DeleteLibraryHandle(TF_Library* lib_handle);
 /* All ops, as an OpList; the caller deletes the buffer. */
 TF_CAPI_EXPORT extern TF_Buffer* TF_GetAllOpList(void);
 
-/* Documentation of ops: ApiDef texts that are merged by name. */
+/* Documentation of ops: ApiDef texts, merged by name. */
 TF_CAPI_EXPORT extern TF_ApiDefMap* TF_NewApiDefMap(TF_Buffer* op_list_buffer, TF_Status* status);
 TF_CAPI_EXPORT extern void TF_DeleteApiDefMap(TF_ApiDefMap* apimap);
 TF_CAPI_EXPORT extern void TF_ApiDefMapPut(TF_ApiDefMap* api_def_map, const char* text, size_t text_len,

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: The Millrace Authors
    SPDX-License-Identifier: Apache-2.0 */
 
-/* The experimental part of the C API of TensorFlow 1.15, where it means something here. What does not is
-   exported and answers TF_UNIMPLEMENTED with its name. */
+/* The supported part of the experimental C API of TensorFlow 1.15. The other functions are exported and
+   return TF_UNIMPLEMENTED with their name. */
 #ifndef TENSORFLOW_C_C_API_EXPERIMENTAL_H_
 #define TENSORFLOW_C_C_API_EXPERIMENTAL_H_
 
@@ -13,14 +13,14 @@
 extern "C" {
 #endif
 
-/* Accepted, and without effect: there is one compiler, and it decides by itself. The setters of a state give
-   the one before. */
+/* Accepted, and without effect: there is one compiler, and it decides by itself. The setters of a state
+   return the previous one. */
 TF_CAPI_EXPORT extern void TF_EnableXLACompilation(TF_SessionOptions* options, unsigned char enable);
 TF_CAPI_EXPORT extern unsigned char TF_SetXlaEnableLazyCompilation(unsigned char enable);
 TF_CAPI_EXPORT extern void TF_SetXLaAutoJitMode(const char* mode);
 TF_CAPI_EXPORT extern void TF_SetXlaMinClusterSize(int size);
 
-/* Serialised ConfigProto and RunOptions. num_cpu_devices 0: as if not said. */
+/* Serialised ConfigProto and RunOptions. num_cpu_devices 0: not set. */
 TF_CAPI_EXPORT extern TF_Buffer* TF_CreateConfig(unsigned char enable_xla_compilation,
                                                  unsigned char gpu_memory_allow_growth,
                                                  unsigned int num_cpu_devices);
@@ -30,11 +30,11 @@ TF_CAPI_EXPORT extern TF_Buffer* TF_CreateRunOptions(unsigned char enable_full_t
 TF_CAPI_EXPORT extern const char* TF_GraphDebugString(TF_Graph* graph, size_t* len);
 TF_CAPI_EXPORT extern char* TF_FunctionDebugString(TF_Function* func, size_t* len);
 
-/* TF_INTERNAL with that text. */
+/* Sets TF_INTERNAL with that text. */
 TF_CAPI_EXPORT extern void TF_MakeInternalErrorStatus(TF_Status* status, const char* errMsg);
 
-/* A checkpoint of either format; variables in order of their names. One thread at a time. Names live as long
-   as the reader. */
+/* A checkpoint of either format; variables in order of their names. One thread at a time. Names are valid as
+   long as the reader. */
 typedef struct TF_CheckpointReader TF_CheckpointReader;
 TF_CAPI_EXPORT extern TF_CheckpointReader* TF_NewCheckpointReader(const char* filename, TF_Status* status);
 TF_CAPI_EXPORT extern void TF_DeleteCheckpointReader(TF_CheckpointReader* reader);
@@ -62,27 +62,27 @@ TF_CAPI_EXPORT extern void TF_AttrBuilderSetTypeList(TF_AttrBuilder* builder, co
 TF_CAPI_EXPORT extern void TF_AttrBuilderCheckCanRunOnDevice(TF_AttrBuilder* builder, const char* device_type,
                                                              TF_Status* status);
 
-/* The name of the attribute with the number of tensors of a list; null where the input is none, with OK, and
-   after an error. It lives as long as the process. */
+/* The name of the attribute with the number of tensors of a list; null if the input is not a list, with OK,
+   and after an error. It is valid as long as the process. */
 TF_CAPI_EXPORT extern const char* TF_GetNumberAttrForOpListInput(const char* op_name, int input_index,
                                                                  TF_Status* status);
 /* 1 or 0; -1 after an error. */
 TF_CAPI_EXPORT extern int TF_OpIsStateful(const char* op_type, TF_Status* status);
 
-/* Nothing is to be done. */
+/* Does nothing. */
 TF_CAPI_EXPORT extern void TF_InitMain(const char* usage, int* argc, char*** argv);
-/* A TCP port of this machine that nobody listens at; 0 when there is none. */
+/* An unused TCP port of this machine; 0 if there is none. */
 TF_CAPI_EXPORT extern int TF_PickUnusedPortOrDie(void);
 
 /* A scalar of the `len` bytes. */
 TF_CAPI_EXPORT extern TFE_TensorHandle* TFE_NewTensorHandleFromScalar(TF_DataType data_type, void* data,
                                                                       size_t len, TF_Status* status);
-/* To standard error. */
+/* Prints to standard error. */
 TF_CAPI_EXPORT extern void TFE_TensorHandlePrintDebugString(TFE_TensorHandle* handle);
-/* A serialised ServerDef of its text. */
+/* Converts a ServerDef from text to its serialised form. */
 TF_CAPI_EXPORT extern TF_Buffer* TFE_GetServerDef(const char* text_proto, TF_Status* status);
 
-/* TFE_Execute on a thread of its own. The op and the arrays must stay until the notification is waited for.
+/* TFE_Execute on a separate thread. The op and the arrays must exist until the notification was waited for.
  */
 typedef struct TFE_ExecuteOpNotification TFE_ExecuteOpNotification;
 TF_CAPI_EXPORT extern TFE_ExecuteOpNotification* TFE_ExecuteOpInNewThread(TFE_Op* op,

@@ -36,7 +36,7 @@ typedef struct TF_ThreadOptions {
   int numa_node;
 } TF_ThreadOptions;
 
-/* Errors say what the system says, and name the path. */
+/* Errors have the system's text and the path. */
 TF_CAPI_EXPORT extern void TF_CreateDir(const char* dirname, TF_Status* status);
 TF_CAPI_EXPORT extern void TF_DeleteDir(const char* dirname, TF_Status* status);
 TF_CAPI_EXPORT extern void TF_DeleteRecursively(const char* dirname, int64_t* undeleted_file_count,

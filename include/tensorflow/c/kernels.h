@@ -25,8 +25,8 @@ typedef struct TF_KernelBuilder TF_KernelBuilder;
 typedef struct TF_OpKernelConstruction TF_OpKernelConstruction;
 typedef struct TF_OpKernelContext TF_OpKernelContext;
 
-/* `create_func` makes the state of a kernel (null: none), which `compute_func` gets with each run, from
-   several threads at the same time, and `delete_func` (null: none) deletes. */
+/* `create_func` makes the state of a kernel (null: none), which is passed to `compute_func` in each run, by
+   several threads at the same time, and deleted by `delete_func` (null: not deleted). */
 TF_CAPI_EXPORT extern TF_KernelBuilder* TF_NewKernelBuilder(const char* op_name, const char* device_name,
                                                             void* (*create_func)(TF_OpKernelConstruction*),
                                                             void (*compute_func)(void*, TF_OpKernelContext*),

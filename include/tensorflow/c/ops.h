@@ -28,7 +28,7 @@ typedef struct TF_OpDefinitionBuilder TF_OpDefinitionBuilder;
 typedef struct TF_ShapeHandle TF_ShapeHandle;
 typedef struct TF_ShapeInferenceContext TF_ShapeInferenceContext;
 
-/* The specs are those of the registration language: "T: {float, int32} = DT_FLOAT", "a: T", "N: int >= 1". */
+/* The specs are in the registration language: "T: {float, int32} = DT_FLOAT", "a: T", "N: int >= 1". */
 TF_CAPI_EXPORT extern TF_OpDefinitionBuilder* TF_NewOpDefinitionBuilder(const char* op_name);
 
 /* Takes over the builder, whatever the outcome. */
@@ -54,7 +54,7 @@ TF_CAPI_EXPORT extern void TF_OpDefinitionBuilderSetShapeInferenceFunction(
     TF_OpDefinitionBuilder* builder,
     void (*shape_inference_func)(TF_ShapeInferenceContext* ctx, TF_Status* status));
 
-/* Shapes while a shape function runs. Handles are made and deleted by the caller; what they name lives as
+/* Shapes in a shape function. The caller makes and deletes handles; the shapes and dimensions are valid as
    long as the context. */
 TF_CAPI_EXPORT extern int64_t TF_ShapeInferenceContextNumInputs(TF_ShapeInferenceContext* ctx);
 TF_CAPI_EXPORT extern TF_ShapeHandle* TF_NewShapeHandle(void);

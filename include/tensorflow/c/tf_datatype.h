@@ -15,7 +15,7 @@
 #endif
 #endif
 
-/* In C an enum holds any int; in C++ only when it says so. */
+/* In C an enum can hold any int; in C++ only if its underlying type is fixed. */
 #ifdef __cplusplus
 #define TF_ENUM_OF_ANY_INT : int
 #else
@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* The numbers are those of tensorflow.DataType. Others are passed, too: types of references have 100 more. */
+/* The numbers are those of tensorflow.DataType. Others may occur: reference types are larger by 100. */
 typedef enum TF_DataType TF_ENUM_OF_ANY_INT {
   TF_FLOAT = 1,
   TF_DOUBLE = 2,
@@ -54,7 +54,7 @@ typedef enum TF_DataType TF_ENUM_OF_ANY_INT {
   TF_UINT64 = 23,
 } TF_DataType;
 
-/* Bytes of one element; 0 for types whose elements have no fixed size. */
+/* The size of one element in bytes; 0 for types whose elements have no fixed size. */
 TF_CAPI_EXPORT extern size_t TF_DataTypeSize(TF_DataType dt);
 
 #ifdef __cplusplus

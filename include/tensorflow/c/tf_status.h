@@ -44,7 +44,7 @@ TF_CAPI_EXPORT extern void TF_DeleteStatus(TF_Status*);
 TF_CAPI_EXPORT extern void TF_SetStatus(TF_Status* s, TF_Code code, const char* msg);
 TF_CAPI_EXPORT extern TF_Code TF_GetCode(const TF_Status* s);
 
-/* Empty when OK. Belongs to the status and stays until that changes. */
+/* Empty if OK. Belongs to the status and is valid until that changes. */
 TF_CAPI_EXPORT extern const char* TF_Message(const TF_Status* s);
 
 #ifdef __cplusplus

@@ -26,19 +26,19 @@ extern "C" {
 typedef struct TF_Tensor TF_Tensor;
 
 /* Takes over `data`, which must be valid until `deallocator` is called on it, exactly once. Data that is
-   not aligned as TF_TensorIsAligned says is copied and given back at once. Null, after `deallocator`, when
-   `len` is too small or the shape is none. The data of TF_STRING: an offset for each element (uint64_t,
-   from the end of the offsets), then the strings as TF_StringEncode writes them. */
+   not aligned as for TF_TensorIsAligned is copied and released at once. Null, after `deallocator`, if
+   `len` is too small or the shape is invalid. The data of TF_STRING: an offset for each element (uint64_t,
+   from the end of the offsets), then the strings as encoded by TF_StringEncode. */
 TF_CAPI_EXPORT extern TF_Tensor* TF_NewTensor(TF_DataType, const int64_t* dims, int num_dims, void* data,
                                               size_t len,
                                               void (*deallocator)(void* data, size_t len, void* arg),
                                               void* deallocator_arg);
 
-/* Memory of the library, for the caller to fill. Null when there is none, or `len` is too small. */
+/* Memory of the library, to be filled by the caller. Null if memory is short or `len` is too small. */
 TF_CAPI_EXPORT extern TF_Tensor* TF_AllocateTensor(TF_DataType, const int64_t* dims, int num_dims,
                                                    size_t len);
 
-/* The tensor itself when nobody else uses its memory and that is the library's; otherwise null. */
+/* The tensor itself if nothing else uses its memory and the library allocated that; otherwise null. */
 TF_CAPI_EXPORT extern TF_Tensor* TF_TensorMaybeMove(TF_Tensor* tensor);
 TF_CAPI_EXPORT extern void TF_DeleteTensor(TF_Tensor*);
 TF_CAPI_EXPORT extern TF_DataType TF_TensorType(const TF_Tensor*);
@@ -48,16 +48,16 @@ TF_CAPI_EXPORT extern size_t TF_TensorByteSize(const TF_Tensor*);
 TF_CAPI_EXPORT extern void* TF_TensorData(const TF_Tensor*);
 TF_CAPI_EXPORT extern int64_t TF_TensorElementCount(const TF_Tensor* tensor);
 
-/* Makes `to` look at the memory of `from` with another type and shape of as many bytes. */
+/* Makes `to` a view of the memory of `from` with another type and shape of as many bytes. */
 TF_CAPI_EXPORT extern void TF_TensorBitcastFrom(const TF_Tensor* from, TF_DataType type, TF_Tensor* to,
                                                 const int64_t* new_dims, int num_new_dims, TF_Status* status);
 
-/* A string in a TF_STRING tensor: its length as a varint, then its bytes. Returns how many bytes were
+/* A string in a TF_STRING tensor: its length as a varint, then its bytes. Returns the number of bytes
    written. */
 TF_CAPI_EXPORT extern size_t TF_StringEncode(const char* src, size_t src_len, char* dst, size_t dst_len,
                                              TF_Status* status);
 
-/* `dst` points into `src`. Returns how many bytes of `src` the string takes. */
+/* `dst` points into `src`. Returns the number of bytes of `src` that the string takes. */
 TF_CAPI_EXPORT extern size_t TF_StringDecode(const char* src, size_t src_len, const char** dst,
                                              size_t* dst_len, TF_Status* status);
 TF_CAPI_EXPORT extern size_t TF_StringEncodedSize(size_t len);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The Millrace Authors
    SPDX-License-Identifier: Apache-2.0 */
 
-/* Ops that are executed one by one, on tensors that the program holds: see docs/c-api.md. */
+/* Ops that are executed one by one, on tensors of the program: see docs/c-api.md. */
 #ifndef TENSORFLOW_C_EAGER_C_API_H_
 #define TENSORFLOW_C_EAGER_C_API_H_
 
@@ -24,7 +24,7 @@ typedef struct TFE_TensorDebugInfo TFE_TensorDebugInfo;
 typedef struct TFE_Op TFE_Op;
 
 /* Options are copied by TFE_NewContext. The config is a serialised ConfigProto. An asynchronous context
-   checks an op when it is executed, and runs it later, in order, on a thread of its own. */
+   checks an op in TFE_Execute, and runs it later, in order, on a separate thread. */
 TF_CAPI_EXPORT extern TFE_ContextOptions* TFE_NewContextOptions(void);
 TF_CAPI_EXPORT extern void TFE_ContextOptionsSetConfig(TFE_ContextOptions* options, const void* proto,
                                                        size_t proto_len, TF_Status* status);
@@ -33,16 +33,16 @@ TF_CAPI_EXPORT extern void TFE_ContextOptionsSetDevicePlacementPolicy(TFE_Contex
                                                                       TFE_ContextDevicePlacementPolicy);
 TF_CAPI_EXPORT extern void TFE_DeleteContextOptions(TFE_ContextOptions*);
 
-/* Devices, functions and prepared kernels. Thread-safe. Deleting it waits for what was executed; handles stay
-   good. */
+/* Devices, functions and prepared kernels. Thread-safe. Deletion waits for running ops; handles stay
+   valid. */
 TF_CAPI_EXPORT extern TFE_Context* TFE_NewContext(const TFE_ContextOptions* opts, TF_Status* status);
 TF_CAPI_EXPORT extern void TFE_DeleteContext(TFE_Context* ctx);
 TF_CAPI_EXPORT extern TF_DeviceList* TFE_ContextListDevices(TFE_Context* ctx, TF_Status* status);
 
-/* Forgets the kernels that were prepared, and the state that they hold. */
+/* Drops the prepared kernels, and their state. */
 TF_CAPI_EXPORT extern void TFE_ContextClearCaches(TFE_Context* ctx);
 
-/* For the calling thread. Tensors are in host memory, which all devices read: every policy gives the same. */
+/* For the calling thread. Tensors are in host memory, which all devices read: the policy has no effect. */
 TF_CAPI_EXPORT extern void TFE_ContextSetThreadLocalDevicePlacementPolicy(
     TFE_Context* ctx, TFE_ContextDevicePlacementPolicy policy);
 TF_CAPI_EXPORT extern TFE_ContextDevicePlacementPolicy TFE_ContextGetDevicePlacementPolicy(TFE_Context* ctx);
@@ -51,9 +51,9 @@ TF_CAPI_EXPORT extern TFE_ContextDevicePlacementPolicy TFE_ContextGetDevicePlace
 TF_CAPI_EXPORT extern void TFE_ContextSetServerDef(TFE_Context* ctx, int keep_alive_secs, const void* proto,
                                                    size_t proto_len, TF_Status* status);
 
-/* A handle is a tensor that cannot be changed; elements are shared with the TF_Tensor where it has them in
-   the same form. Of an asynchronous context a handle may be without a value yet: what asks for more than the
-   type waits, and gets the error of the op that failed. */
+/* A handle is an immutable tensor; elements are shared with the TF_Tensor if they have the same form there.
+   In an asynchronous context a handle may have no value yet: functions that need more than the type wait,
+   and return the error of the op if it failed. */
 TF_CAPI_EXPORT extern TFE_TensorHandle* TFE_NewTensorHandle(TF_Tensor* t, TF_Status* status);
 TF_CAPI_EXPORT extern void TFE_DeleteTensorHandle(TFE_TensorHandle* h);
 TF_CAPI_EXPORT extern TF_DataType TFE_TensorHandleDataType(TFE_TensorHandle* h);
@@ -61,11 +61,11 @@ TF_CAPI_EXPORT extern int TFE_TensorHandleNumDims(TFE_TensorHandle* h, TF_Status
 TF_CAPI_EXPORT extern int64_t TFE_TensorHandleNumElements(TFE_TensorHandle* h, TF_Status* status);
 TF_CAPI_EXPORT extern int64_t TFE_TensorHandleDim(TFE_TensorHandle* h, int dim_index, TF_Status* status);
 
-/* The string lives as long as the process. */
+/* The string is valid as long as the process. */
 TF_CAPI_EXPORT extern const char* TFE_TensorHandleDeviceName(TFE_TensorHandle* h, TF_Status* status);
 TF_CAPI_EXPORT extern const char* TFE_TensorHandleBackingDeviceName(TFE_TensorHandle* h, TF_Status* status);
 
-/* The caller deletes what these give. */
+/* The caller deletes the results. */
 TF_CAPI_EXPORT extern TFE_TensorHandle* TFE_TensorHandleCopySharingTensor(TFE_TensorHandle* h,
                                                                           TF_Status* status);
 TF_CAPI_EXPORT extern TF_Tensor* TFE_TensorHandleResolve(TFE_TensorHandle* h, TF_Status* status);
@@ -80,8 +80,8 @@ TF_CAPI_EXPORT extern void TFE_DeleteTensorDebugInfo(TFE_TensorDebugInfo* debug_
 TF_CAPI_EXPORT extern int TFE_TensorDebugInfoOnDeviceNumDims(TFE_TensorDebugInfo* debug_info);
 TF_CAPI_EXPORT extern int64_t TFE_TensorDebugInfoOnDeviceDim(TFE_TensorDebugInfo* debug_info, int dim_index);
 
-/* An op or a function by name, to which inputs and attributes are added; executed as often as one likes. One
-   thread at a time. */
+/* An op or a function by name, to which inputs and attributes are added; it may be executed several times.
+   One thread at a time. */
 TF_CAPI_EXPORT extern TFE_Op* TFE_NewOp(TFE_Context* ctx, const char* op_or_function_name, TF_Status* status);
 TF_CAPI_EXPORT extern void TFE_DeleteOp(TFE_Op* op);
 
@@ -92,8 +92,8 @@ TF_CAPI_EXPORT extern const char* TFE_OpGetDevice(TFE_Op* op, TF_Status* status)
 /* Accepted; there is no other compiler. */
 TF_CAPI_EXPORT extern void TFE_OpSetXLACompilation(TFE_Op* op, unsigned char enable);
 
-/* Each call is the next argument. The op holds the tensors. Attributes for types and numbers of inputs follow
-   from them unless they are set. */
+/* Each call adds the next argument. The op holds references to the tensors. Attributes for types and numbers
+   of inputs are inferred from them unless they are set. */
 TF_CAPI_EXPORT extern void TFE_OpAddInput(TFE_Op* op, TFE_TensorHandle* input, TF_Status* status);
 TF_CAPI_EXPORT extern void TFE_OpAddInputList(TFE_Op* op, TFE_TensorHandle** inputs, int num_inputs,
                                               TF_Status* status);
@@ -105,7 +105,7 @@ TF_CAPI_EXPORT extern TF_AttrType TFE_OpNameGetAttrType(TFE_Context* ctx, const 
                                                         const char* attr_name, unsigned char* is_list,
                                                         TF_Status* status);
 
-/* Values are copied; wrong ones are an error of TFE_Execute. */
+/* Values are copied; TFE_Execute reports invalid ones. */
 TF_CAPI_EXPORT extern void TFE_OpSetAttrString(TFE_Op* op, const char* attr_name, const void* value,
                                                size_t length);
 TF_CAPI_EXPORT extern void TFE_OpSetAttrInt(TFE_Op* op, const char* attr_name, int64_t value);
@@ -135,15 +135,15 @@ TF_CAPI_EXPORT extern void TFE_OpSetAttrShapeList(TFE_Op* op, const char* attr_n
 TF_CAPI_EXPORT extern void TFE_OpSetAttrFunctionList(TFE_Op* op, const char* attr_name, const TFE_Op** value,
                                                      int num_values);
 
-/* How many tensors an argument has, as far as attributes and inputs say; -1 after an error. */
+/* The number of tensors of an argument, as known from attributes and inputs; -1 after an error. */
 TF_CAPI_EXPORT extern int TFE_OpGetInputLength(TFE_Op* op, const char* input_name, TF_Status* status);
 TF_CAPI_EXPORT extern int TFE_OpGetOutputLength(TFE_Op* op, const char* output_name, TF_Status* status);
 
-/* *num_retvals: how many results there is room for; then, how many there are. The caller deletes them. */
+/* *num_retvals: the capacity of retvals; after the call, the number of results. The caller deletes them. */
 TF_CAPI_EXPORT extern void TFE_Execute(TFE_Op* op, TFE_TensorHandle** retvals, int* num_retvals,
                                        TF_Status* status);
 
-/* Functions can be executed, and called by others, by their names. */
+/* Functions can be executed, and called by other functions, by name. */
 TF_CAPI_EXPORT extern void TFE_ContextAddFunctionDef(TFE_Context* ctx, const char* serialized_function_def,
                                                      size_t size, TF_Status* status);
 TF_CAPI_EXPORT extern void TFE_ContextAddFunction(TFE_Context* ctx, TF_Function* function, TF_Status* status);
@@ -155,7 +155,7 @@ TF_CAPI_EXPORT extern void TFE_ContextEnableRunMetadata(TFE_Context* ctx);
 TF_CAPI_EXPORT extern void TFE_ContextDisableRunMetadata(TFE_Context* ctx);
 TF_CAPI_EXPORT extern void TFE_ContextExportRunMetadata(TFE_Context* ctx, TF_Buffer* buf, TF_Status* status);
 
-/* Tensor arrays and stacks live until the outermost step ends. */
+/* Tensor arrays and stacks exist until the outermost step ends. */
 TF_CAPI_EXPORT extern void TFE_ContextStartStep(TFE_Context* ctx);
 TF_CAPI_EXPORT extern void TFE_ContextEndStep(TFE_Context* ctx);
 

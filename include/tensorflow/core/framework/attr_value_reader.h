@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Values of attributes out of a serialised AttrValue, for op_kernel.h and shape_inference.h.
+// Reads values of attributes from a serialised AttrValue, for op_kernel.h and shape_inference.h.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_ATTR_VALUE_READER_H_
 #define TENSORFLOW_CORE_FRAMEWORK_ATTR_VALUE_READER_H_
 
@@ -28,11 +28,11 @@ class NameAttrList {
 
 namespace internal {
 
-// The fields of a message in the wire format of protocol buffers, one after the other.
+// Iterates over the fields of a message in the wire format of protocol buffers.
 class WireReader {
  public:
   WireReader(const char* begin, size_t size) : at_(begin), end_(begin + size) {}
-  // False at the end, and when the bytes are no message.
+  // False at the end, and if the bytes are not a message.
   bool Next() {
     std::uint64_t tag = 0;
     if (at_ == end_ || !Varint(&tag)) return false;
@@ -104,7 +104,7 @@ class WireReader {
   size_t size_ = 0;
 };
 
-// All values of an attribute: those of its list, or the one.
+// All values of an attribute: those of its list, or a single one.
 struct AttrValues {
   bool is_list = false;
   std::vector<string> strings;
@@ -141,8 +141,8 @@ inline NameAttrList ReadFunction(WireReader reader) {
   return function;
 }
 
-// AttrValue and its ListValue have the same numbers for the same kinds, but for functions: there 9 is a
-// placeholder.
+// AttrValue and its ListValue have the same field numbers for the same kinds, except for functions: in
+// AttrValue 9 is a placeholder.
 inline void ReadAttr(WireReader reader, AttrValues* values) {
   for (reader.Forget(); reader.Next(); reader.Forget()) {
     switch (reader.field()) {
@@ -266,7 +266,7 @@ Status TakeAttr(const AttrValues& values, const string& name, T* value) {
   return Status();
 }
 
-// What `read` writes into a buffer.
+// Parses the attribute that `read` writes to a buffer.
 template <typename Read, typename T>
 Status GetAttrBy(Read read, const string& name, T* value) {
   CStatus status;

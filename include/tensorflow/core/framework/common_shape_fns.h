@@ -31,7 +31,7 @@ inline Status UnchangedShapeWithRankAtMost(InferenceContext* c, int32 rank) {
   c->set_output(0, shape);
   return Status();
 }
-// That of the attribute "shape".
+// The shape of the attribute "shape".
 inline Status ExplicitShape(InferenceContext* c) {
   PartialTensorShape shape;
   TF_RETURN_IF_ERROR(c->GetAttr("shape", &shape));
@@ -40,7 +40,7 @@ inline Status ExplicitShape(InferenceContext* c) {
   c->set_output(0, output);
   return Status();
 }
-// That to which both inputs are broadcast.
+// The shape to which both inputs are broadcast.
 inline Status BroadcastBinaryOpShapeFn(InferenceContext* c) {
   const ShapeHandle a = c->input(0), b = c->input(1);
   if (!c->RankKnown(a) || !c->RankKnown(b)) return c->set_output(0, c->UnknownShape()), Status();
@@ -54,7 +54,7 @@ inline Status BroadcastBinaryOpShapeFn(InferenceContext* c) {
       DimensionHandle merged = c->Value(x) == 1 ? y : x;
       if (c->Value(x) != 1 && c->Value(y) != 1) TF_RETURN_IF_ERROR(c->Merge(x, y, &merged));
       dims.push_back(merged);
-    } else {  // A size above 1 decides; an unknown size beside 1 or another unknown one stays unknown.
+    } else {  // A size above 1 decides; an unknown size with 1 or another unknown one stays unknown.
       dims.push_back(c->Value(x) > 1 ? x : c->Value(y) > 1 ? y : c->UnknownDim());
     }
   }

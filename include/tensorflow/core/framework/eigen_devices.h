@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What OpKernelContext::eigen_device gives to functors that are written for several devices. A source that
-// defines EIGEN_USE_THREADS before its first header gets Eigen's device with threads of the library of ops;
-// in others the device is a name that can be passed on.
+// The devices that OpKernelContext::eigen_device returns for functors that are written for several devices. A
+// source that defines EIGEN_USE_THREADS before its first header gets Eigen's device with threads of the
+// library of ops; in others the device is only a type that can be passed on.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_EIGEN_DEVICES_H_
 #define TENSORFLOW_CORE_FRAMEWORK_EIGEN_DEVICES_H_
 
@@ -25,10 +25,10 @@ namespace internal {
 
 inline int NumCores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
-// One of the two for each source: their names keep what is compiled with them apart.
+// One of the two for each source: different names avoid violations of the one-definition rule.
 #if defined(MR_TF_HAS_EIGEN) && defined(EIGEN_USE_THREADS)
 struct EigenDevicesWithThreads {
-  // Never destroyed: the threads may be in use when the process ends. A child of fork() makes its own.
+  // Never destroyed: the threads may be in use when the process ends. A child of fork() makes another one.
   struct Made {
     Made() : pool(NumCores()), device(&pool, NumCores()), process(::getpid()) {}
     Eigen::ThreadPool pool;

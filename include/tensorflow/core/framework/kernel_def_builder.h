@@ -28,14 +28,14 @@ class Name {
     host_.push_back(arg);
     return *this;
   }
-  // For nodes whose attribute _kernel is that label.
+  // For nodes whose attribute _kernel has that label.
   Name& Label(const char* label) {
     label_ = label;
     return *this;
   }
 
-  // Not of TensorFlow. Compute waits for nothing that another node of the step does: calls cost less, and
-  // long ones share the threads of the session. See Millrace_KernelBuilderMayBlock.
+  // Not in TensorFlow. Compute does not wait for another node of the step: calls cost less, and long ones
+  // share the threads of the session. See Millrace_KernelBuilderMayBlock.
   Name& NeverBlocks() {
     may_block_ = false;
     return *this;

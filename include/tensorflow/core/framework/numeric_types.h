@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// As framework/types.h, which has all that is here.
+// The same as framework/types.h, which declares everything.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_NUMERIC_TYPES_H_
 #define TENSORFLOW_CORE_FRAMEWORK_NUMERIC_TYPES_H_
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Ops of one's own, in sources written for TensorFlow:
+// User-defined ops, in sources written for TensorFlow:
 //
 //   REGISTER_OP("ZeroOut")
 //       .Input("to_zero: int32")
@@ -69,7 +69,7 @@ class OpDefBuilderWrapper {
     return *this;
   }
 
-  // Converts at the end of the chain: registers.
+  // Registers the op: the conversion ends the chain of calls.
   operator bool() {  // NOLINT(google-explicit-constructor): so that REGISTER_OP is one expression
     internal::CStatus status;
     TF_RegisterOpDefinition(builder_, status.get());

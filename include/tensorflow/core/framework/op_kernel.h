@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of one's own, in sources written for TensorFlow:
+// User-defined kernels, in sources written for TensorFlow:
 //
 //   class ZeroOut : public tensorflow::OpKernel {
 //    public:
@@ -9,8 +9,8 @@
 //   };
 //   REGISTER_KERNEL_BUILDER(Name("ZeroOut").Device(DEVICE_CPU), ZeroOut);
 //
-// Exceptions of a kernel become errors of the step. Variants pass through as they are, but kernels cannot
-// look into them; for resources there is resource_mgr.h.
+// Exceptions of a kernel become errors of the step. Variants are passed on unchanged, but kernels cannot
+// access their contents; for resources there is resource_mgr.h.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_OP_KERNEL_H_
 #define TENSORFLOW_CORE_FRAMEWORK_OP_KERNEL_H_
 
@@ -38,7 +38,7 @@ namespace tensorflow {
 class OpKernelConstruction;
 class OpKernelContext;
 
-// Where an output should be. All memory is the host's.
+// The memory of an output. All memory is host memory.
 struct AllocatorAttributes {
   void set_on_host(bool) {}
   bool on_host() const { return true; }
@@ -61,7 +61,7 @@ inline Status Allocate(DataType dtype, const TensorShape& shape, Tensor* tensor)
 }
 }  // namespace internal
 
-// A tensor that a kernel keeps from step to step.
+// A tensor that a kernel keeps between steps.
 class PersistentTensor {
  public:
   PersistentTensor() {}
@@ -70,7 +70,7 @@ class PersistentTensor {
   Tensor* AccessTensor(Context*) {
     return &tensor_;
   }
-  // What the contexts of kernels call; `tensor` may be null.
+  // To be called by the contexts of kernels; `tensor` may be null.
   Status Allocate(DataType dtype, const TensorShape& shape, Tensor** tensor) {
     TF_RETURN_IF_ERROR(internal::Allocate(dtype, shape, &tensor_));
     if (tensor != nullptr) *tensor = &tensor_;
@@ -89,7 +89,7 @@ class OpKernelConstruction {
   OpKernelConstruction(const OpKernelConstruction&) = delete;
   OpKernelConstruction& operator=(const OpKernelConstruction&) = delete;
 
-  // Into int32, int64, float, bool, string, DataType, TensorShape, PartialTensorShape, and vectors of them.
+  // Reads int32, int64, float, bool, string, DataType, TensorShape, PartialTensorShape, and vectors of them.
   template <typename T>
   Status GetAttr(const string& name, T* value) const {
     TF_OpKernelConstruction* const c = c_;
@@ -119,7 +119,7 @@ class OpKernelConstruction {
   DataType output_type(int i) const { return Types(1).at(static_cast<size_t>(i)); }
   string node_name() const { return internal::CBuffer(Millrace_KernelNodeName(c_)).text(); }
   string op_name() const { return Millrace_KernelOpName(c_); }
-  // The types of inputs and outputs have to be these.
+  // Checks the types of inputs and outputs.
   Status MatchSignature(const DataTypeVector& inputs, const DataTypeVector& outputs) const {
     if (Types(0) == inputs && Types(1) == outputs) return Status();
     return errors::InvalidArgument("Signature mismatch of op ", op_name());
@@ -146,10 +146,10 @@ class OpKernelConstruction {
 
 class ResourceMgr;
 
-// What a kernel keeps of its node.
+// The properties of its node that a kernel keeps.
 class NodeDef {
  public:
-  // Where its resource is, by the attributes "container" and "shared_name"; see ContainerInfo.
+  // The name of its resource, by the attributes "container" and "shared_name"; see ContainerInfo.
   struct Place {
     Status status;
     string container, name;
@@ -202,7 +202,7 @@ class OpKernel {
   const int num_inputs_, num_outputs_;
 };
 
-// The inputs, or the outputs, that a list argument of the op has.
+// The inputs, or the outputs, of a list argument of the op.
 class OpInputList {
  public:
   OpInputList() : context_(nullptr), begin_(0), end_(0) {}
@@ -228,8 +228,8 @@ class OpOutputList {
   int begin_, end_;
 };
 
-// What Compute sees. Shards of ParallelFor may read inputs and set the status at the same time; outputs are
-// for one thread at a time.
+// The context of a Compute call. Shards of ParallelFor may read inputs and set the status at the same time;
+// outputs are for one thread at a time.
 class OpKernelContext {
  public:
   explicit OpKernelContext(TF_OpKernelContext* c)
@@ -273,8 +273,8 @@ class OpKernelContext {
   }
   DataType input_dtype(int i) { return input(i).dtype(); }
 
-  // Inputs of the type Ref(T), such as variables. The mutex is that of the variable; whoever holds it says
-  // so.
+  // Inputs of the type Ref(T), such as variables. The mutex is that of the variable; callers that hold it
+  // pass lock_held.
   bool input_is_ref(int i) const { return Millrace_InputIsRef(c_, i) != 0; }
   mutex* input_ref_mutex(int i) {
     const std::lock_guard<std::mutex> lock(mu_);
@@ -284,7 +284,7 @@ class OpKernelContext {
     ref_mutexes_.emplace_back(c_, i);
     return &ref_mutexes_.back();
   }
-  // The variable's own elements, to be changed in place.
+  // The variable's own tensor, to be changed in place.
   Tensor mutable_input(int i, bool lock_held) {
     const RefLock lock(input_ref_mutex(i), lock_held);
     TF_Tensor* tensor = nullptr;
@@ -299,7 +299,7 @@ class OpKernelContext {
     *tensor = mutable_input(begin, lock_held);
     return status_;
   }
-  // The variable has this value from now on.
+  // Sets the value of the variable.
   void replace_ref_input(int i, const Tensor& tensor, bool lock_held) {
     TF_Tensor* const value = tensor.ToC();
     if (value == nullptr) return SetStatus(errors::ResourceExhausted("No memory for input ", i));
@@ -311,7 +311,7 @@ class OpKernelContext {
     TF_DeleteTensor(value);
     SetStatus(status.status());
   }
-  // The output refers to the same variable.
+  // Makes the output refer to the same variable.
   void forward_ref_input_to_ref_output(int input, int output) {
     const internal::CStatus status;
     Millrace_ForwardRef(c_, input, output, status.get());
@@ -321,7 +321,7 @@ class OpKernelContext {
     return static_cast<DataType>(TF_ExpectedOutputDataType(c_, i));
   }
 
-  // The tensor lives as long as the context.
+  // The tensor exists as long as the context.
   Status allocate_output(int i, const TensorShape& shape, Tensor** tensor) {
     if (i < 0 || i >= num_outputs()) return errors::OutOfRange("output index out of range");
     Slot& slot = outputs_[static_cast<size_t>(i)];
@@ -361,7 +361,7 @@ class OpKernelContext {
                          AllocatorAttributes) {
     return allocate_output(at, shape, tensor);
   }
-  // Memory of an input is not taken over: inputs may be shared.
+  // The memory of an input is never reused: inputs may be shared.
   Status forward_input_or_allocate_output(const std::vector<int>&, int i, const TensorShape& shape,
                                           Tensor** tensor) {
     return allocate_output(i, shape, tensor);
@@ -412,8 +412,8 @@ class OpKernelContext {
   void CtxFailureWithWarning(const Status& status) { SetStatus(status); }
   void CtxFailureWithWarning(const char*, int, const Status& status) { SetStatus(status); }
 
-  // Parts of [0, total) on the threads of the step; returns when all are done. The first exception of a part
-  // is thrown again here.
+  // Runs parts of [0, total) on the threads of the step; returns when all are done, and throws the first
+  // exception of a part again.
   void ParallelFor(int64 total, int64 cost_per_unit, const std::function<void(int64, int64)>& work) {
     struct Parts {
       const std::function<void(int64, int64)>& work;
@@ -434,10 +434,10 @@ class OpKernelContext {
         &parts);
     if (parts.thrown) std::rethrow_exception(parts.thrown);
   }
-  // Defined in resource_mgr.h. Lives as long as the context.
+  // Defined in resource_mgr.h. Exists as long as the context.
   inline ResourceMgr* resource_manager();
   TF_OpKernelContext* c_context() const { return c_; }
-  // As util/work_sharder.h and kernels name it.
+  // The name in util/work_sharder.h and in kernels.
   inline OpKernelContext* device() { return this; }
   using WorkerThreads = DeviceBase::CpuWorkerThreads;
   const WorkerThreads* tensorflow_cpu_worker_threads() {
@@ -456,7 +456,7 @@ class OpKernelContext {
     return eigen_device<Eigen::ThreadPoolDevice, Devices>();
   }
 
-  // Called once after Compute: hands over what was set, or the error.
+  // Called once after Compute: sets the outputs, or the error.
   void Finish() {
     for (size_t i = 0; i < outputs_.size() && status_.ok(); ++i) {
       Slot& slot = outputs_[i];
@@ -471,7 +471,7 @@ class OpKernelContext {
                                           DataTypeString(expected_output_dtype(static_cast<int>(i)))));
         break;
       }
-      // Handles and variants go out as they came in.
+      // Handles and variants are passed on unchanged.
       TF_Tensor* const as_it_is = slot.tensor.IsOpaque() ? slot.tensor.c_tensor() : nullptr;
       TF_Tensor* const copy = as_it_is != nullptr ? nullptr : slot.tensor.ToC();
       internal::CStatus status;
@@ -509,7 +509,7 @@ class OpKernelContext {
     TF_OpKernelContext* const c_;
     const int input_;
   };
-  // Unless the caller has it.
+  // Locks unless the caller holds the lock.
   class RefLock {
    public:
     RefLock(mutex* mu, bool held) : mu_(held ? nullptr : mu) {
@@ -541,8 +541,8 @@ Status OpOutputList::allocate(int i, const TensorShape& shape, Tensor** output) 
 void OpOutputList::set(int i, const Tensor& tensor) { context_->set_output(begin_ + i, tensor); }
 Tensor* OpOutputList::operator[](int i) { return context_->mutable_output(begin_ + i); }
 
-// A kernel that ends by calling `done`, perhaps in another thread. The thread that began it waits; a kernel
-// that never calls `done` never ends, as in TensorFlow.
+// A kernel that ends by calling `done`, possibly on another thread. The thread that started it waits; a
+// kernel that never calls `done` never ends, as in TensorFlow.
 class AsyncOpKernel : public OpKernel {
  public:
   using OpKernel::OpKernel;

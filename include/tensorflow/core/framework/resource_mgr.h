@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Resources of kernels of one's own: objects that outlive a step, found by container and name, or by a handle
-// that flows through the graph.
+// Resources of user-defined kernels: objects that outlive a step, found by container and name, or by a handle
+// that is passed through the graph.
 //
 //   class Counter : public ResourceBase { … };
 //   // In the kernel that owns it (an output of the type resource; see ResourceOpKernel in
@@ -36,7 +36,7 @@ class TypeIndex {
   static TypeIndex Make() {
     const std::type_info& type = typeid(T);
     string name = type.name();
-    // Types without a name outside their file: those of another library may be called the same.
+    // Types that are local to a file: those of another library may have the same name.
     if (name.find("_GLOBAL__N_") != string::npos || name[0] == '*')
       name += "@" + std::to_string(reinterpret_cast<std::uintptr_t>(&type));
     return TypeIndex(std::move(name));
@@ -59,7 +59,7 @@ class ResourceMgr {
     return *name;
   }
 
-  // Takes the caller's reference, also on errors.
+  // Takes over the caller's reference, also on errors.
   template <typename T>
   Status Create(const string& container, const string& name, T* resource) {
     internal::CStatus status;
@@ -79,7 +79,7 @@ class ResourceMgr {
     resource->reset(found);
     return Status();
   }
-  // Makes it by `creator` when it is not there. One of several callers does, and the others wait for it.
+  // Makes it with `creator` if it does not exist. One of several callers does, and the others wait for it.
   template <typename T>
   Status LookupOrCreate(const string& container, const string& name, T** resource,
                         std::function<Status(T**)> creator) {
@@ -111,7 +111,7 @@ class ResourceMgr {
     return TypeIndex::Make<T>().name();
   }
   static void Release(void* object) { static_cast<ResourceBase*>(object)->Unref(); }
-  // A function of a library calls it; exceptions go no further.
+  // Called by a function of a library, so it must not throw.
   template <typename T>
   static void* Make(void* data, TF_Status* status) {
     T* made = nullptr;
@@ -155,10 +155,10 @@ inline ResourceMgr* OpKernelContext::resource_manager() {
   return resources_.get();
 }
 
-// Where a kernel keeps its resource, by the attributes "container" and "shared_name" of its node.
+// The name of a kernel's resource, by the attributes "container" and "shared_name" of its node.
 class ContainerInfo {
  public:
-  // Without a shared name: under the node's name when `use_node_name_as_default`, or else under a name that
+  // Without a shared name: under the node's name if `use_node_name_as_default`, otherwise under a name that
   // no other kernel has.
   Status Init(ResourceMgr* resources, const NodeDef& node, bool use_node_name_as_default = false) {
     resources_ = *resources;
@@ -175,7 +175,7 @@ class ContainerInfo {
   NodeDef::Place place_;
 };
 
-// What a tensor of the type resource holds.
+// The content of a tensor of the type resource.
 class ResourceHandle {
  public:
   const string& container() const { return container_; }
@@ -206,14 +206,14 @@ inline Status HandleFromInput(OpKernelContext* context, int input, ResourceHandl
   handle->set_maybe_type_name(type.text());
   return status.status();
 }
-// What is no handle of a resource of this device fails the kernel, and the handle is empty.
+// An input that is not a handle of a resource of this device fails the kernel, and the result is empty.
 inline ResourceHandle HandleFromInput(OpKernelContext* context, int input) {
   ResourceHandle handle;
   context->SetStatus(HandleFromInput(context, input, &handle));
   return handle;
 }
 
-// The resource under a handle; gives the caller a reference.
+// The resource of a handle; gives the caller a reference.
 template <typename T>
 Status LookupResource(OpKernelContext* context, const ResourceHandle& handle, T** resource) {
   TF_RETURN_IF_ERROR(context->status());

@@ -15,7 +15,7 @@
 
 namespace tensorflow {
 
-// The resource is made by the first run. Without the attribute shared_name it goes with the kernel.
+// The first run makes the resource. Without the attribute shared_name it is deleted with the kernel.
 template <typename T>
 class ResourceOpKernel : public OpKernel {
  public:
@@ -49,9 +49,9 @@ class ResourceOpKernel : public OpKernel {
   ContainerInfo cinfo_;
 
  private:
-  // Gives its caller the one reference. The mutex is held.
+  // Gives its caller a reference, the only one. The mutex is held.
   virtual Status CreateResource(T** resource) = 0;
-  // Whether a resource that was there before is what the node declares.
+  // Checks that an existing resource matches the node.
   virtual Status VerifyResource(T* /*resource*/) { return Status(); }
   T* resource_ = nullptr;
 };

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Shape functions: what the shapes of an op's outputs are, as far as those of its inputs tell.
+// Shape functions: the shapes of an op's outputs, as far as they follow from those of its inputs.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_SHAPE_INFERENCE_H_
 #define TENSORFLOW_CORE_FRAMEWORK_SHAPE_INFERENCE_H_
 
@@ -16,7 +16,7 @@
 namespace tensorflow {
 namespace shape_inference {
 
-// A size, or -1 for one that is not known.
+// A size, or -1 for an unknown one.
 class DimensionHandle {
  public:
   DimensionHandle() : value_(-1) {}
@@ -35,7 +35,7 @@ class ShapeHandle {
  private:
   friend class InferenceContext;
   explicit ShapeHandle(std::vector<int64> sizes) : known_(true), sizes_(std::move(sizes)) {}
-  bool known_;  // the rank
+  bool known_;  // whether the rank is known
   std::vector<int64> sizes_;
 };
 
@@ -48,7 +48,7 @@ struct DimensionOrConstant {
   DimensionHandle dim;
 };
 
-// In a template, because its static members may be defined in headers before C++17.
+// A template, because its static members may be defined in headers before C++17.
 template <typename Unused>
 struct UnknownSizes {
   static constexpr int64 kUnknownDim = -1;
@@ -74,7 +74,7 @@ class InferenceContext : public UnknownSizes<void> {
       return Millrace_ShapeInput(c_, static_cast<int>(i), dims, max);
     });
   }
-  // Of an argument by its name.
+  // The shapes of an argument, by its name.
   Status input(const string& name, std::vector<ShapeHandle>* shapes) const {
     int begin = 0, end = 0;
     TF_RETURN_IF_ERROR(Range(name, 0, &begin, &end));
@@ -82,7 +82,7 @@ class InferenceContext : public UnknownSizes<void> {
     for (int i = begin; i < end; ++i) shapes->push_back(input(i));
     return Status();
   }
-  // The value when it is known as the graph is built, or null. Lives as long as the context.
+  // The value if it is known when the graph is built, or null. Valid as long as the context.
   const Tensor* input_tensor(int i) {
     TF_Tensor* const value = Millrace_ShapeInputTensor(c_, i);
     if (value == nullptr) return nullptr;
@@ -210,7 +210,7 @@ class InferenceContext : public UnknownSizes<void> {
     return *out = changed, Status();
   }
 
-  // Merges the first dimensions of `s` with those of `prefix`; both come back with what is known together.
+  // Merges the first dimensions of `s` with those of `prefix`; returns both with the merged sizes.
   Status MergePrefix(const ShapeHandle& s, const ShapeHandle& prefix, ShapeHandle* s_out,
                      ShapeHandle* prefix_out) {
     *s_out = s;
@@ -258,7 +258,7 @@ class InferenceContext : public UnknownSizes<void> {
   Status MakeShapeFromPartialTensorShape(const PartialTensorShape& shape, ShapeHandle* out) {
     return *out = shape.unknown_rank() ? ShapeHandle() : ShapeHandle(shape.dim_sizes()), Status();
   }
-  // The size that a scalar input holds.
+  // The size in a scalar input.
   Status MakeDimForScalarInput(int i, DimensionHandle* out) {
     const Tensor* const value = input_tensor(i);
     if (value == nullptr) return *out = DimensionHandle(), Status();

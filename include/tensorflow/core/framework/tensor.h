@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// A tensor as kernels see it: a reference to memory that the engine owns, or that the kernel made. Copies
-// share it. A view of another type, rank or number of elements than the tensor's throws std::logic_error.
+// A tensor for kernels: a reference to memory of the engine or of the kernel. Copies share it. A view of
+// another type, rank or number of elements than the tensor's throws std::logic_error.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_TENSOR_H_
 #define TENSORFLOW_CORE_FRAMEWORK_TENSOR_H_
 
@@ -30,7 +30,7 @@ class Tensor {
   explicit Tensor(bool value) : Tensor(DT_BOOL, TensorShape()) { scalar<bool>()() = value; }
   explicit Tensor(const string& value) : Tensor(DT_STRING, TensorShape()) { scalar<string>()() = value; }
   explicit Tensor(DataType dtype) : Tensor(dtype, TensorShape({0})) {}
-  // Memory of the kernel's own. No memory: IsInitialized() is false.
+  // Allocates memory. If that fails, IsInitialized() is false.
   Tensor(DataType dtype, const TensorShape& shape) : dtype_(dtype), shape_(shape) {
     if (dtype == DT_STRING) {
       strings_ = std::make_shared<std::vector<string>>(static_cast<size_t>(shape.num_elements()));
@@ -49,9 +49,9 @@ class Tensor {
   bool IsSameSize(const Tensor& other) const { return shape_ == other.shape_; }
   bool IsInitialized() const { return NumElements() == 0 || memory_ != nullptr || strings_ != nullptr; }
   size_t TotalBytes() const { return static_cast<size_t>(NumElements() * DataTypeSize(dtype_)); }
-  // Of elements that only the engine knows: handles and variants.
+  // Whether only the engine can access the elements: handles and variants.
   bool IsOpaque() const { return dtype_ != DT_STRING && DataTypeSize(dtype_) == 0; }
-  // The same elements in another shape; false when there are not as many, or when they are opaque.
+  // The same elements in another shape; false if their number differs, or if they are opaque.
   bool CopyFrom(const Tensor& other, const TensorShape& shape) {
     if (other.NumElements() != shape.num_elements()) return false;
     if (other.IsOpaque() && !(shape == other.shape_)) return false;
@@ -60,7 +60,7 @@ class Tensor {
     return true;
   }
 
-  // Entries [begin, end) of the first dimension, in the same memory.
+  // Elements [begin, end) of the first dimension, in the same memory.
   Tensor Slice(int64 begin, int64 end) const {
     if (dims() == 0 || IsOpaque() || begin < 0 || begin > end || end > dim_size(0))
       Refuse("Slice() of " + DebugString());
@@ -77,7 +77,7 @@ class Tensor {
   bool SharesBufferWith(const Tensor& other) const {
     return memory_ != nullptr ? memory_ == other.memory_ : strings_ != nullptr && strings_ == other.strings_;
   }
-  // The bytes of the elements; none of strings.
+  // The bytes of the elements; not for strings.
   StringPiece tensor_data() const {
     return memory_ == nullptr || IsOpaque() ? StringPiece() : StringPiece(Bytes(), TotalBytes());
   }
@@ -132,7 +132,7 @@ class Tensor {
     if (NumElements() != 1) Refuse("scalar() of " + DebugString());
     return ScalarView<typename TTypes<T>::ConstScalar>(Data<const T>());
   }
-  // Elements in another shape of as many.
+  // A view with another shape of the same number of elements.
   template <typename T, size_t N>
   typename TTypes<T, N>::Tensor shaped(const std::vector<int64>& sizes) {
     return {Data<T>(), ShapedSizes<N>(sizes)};
@@ -141,7 +141,7 @@ class Tensor {
   typename TTypes<T, N>::ConstTensor shaped(const std::vector<int64>& sizes) const {
     return {Data<T>(), ShapedSizes<N>(sizes)};
   }
-  // All but the last dimension as one, or all but the first.
+  // A matrix: all but the last dimension merged, or all but the first.
   template <typename T>
   typename TTypes<T>::Matrix flat_inner_dims() {
     return shaped<T, 2>(InnerSizes());
@@ -162,7 +162,7 @@ class Tensor {
     return "Tensor<type: " + DataTypeString(dtype_) + " shape: " + shape_.DebugString() + ">";
   }
 
-  // For the classes that hand tensors to kernels: takes over a tensor of the C API. Strings are decoded.
+  // For the classes that pass tensors to kernels: takes over a tensor of the C API. Strings are decoded.
   static Tensor Adopt(TF_Tensor* from) {
     Tensor tensor;
     if (from == nullptr) return tensor;
@@ -173,7 +173,7 @@ class Tensor {
     if (tensor.dtype_ == DT_STRING) tensor.Decode();
     return tensor;
   }
-  // The C API's form, which the caller deletes; null when there is no memory.
+  // Converts to a tensor of the C API, which the caller deletes; null if memory is short.
   TF_Tensor* ToC() const {
     const std::vector<int64_t> dims = Dims(shape_);
     size_t size = TotalBytes();
@@ -191,7 +191,7 @@ class Tensor {
     }
     return made;
   }
-  // The tensor that it refers to; null for strings.
+  // The underlying tensor of the C API; null for strings.
   TF_Tensor* c_tensor() const { return memory_.get(); }
 
  private:
@@ -237,7 +237,7 @@ class Tensor {
     TF_DeleteStatus(status);
   }
 
-  // A wrong type would read other memory than the tensor's.
+  // A wrong type would access memory beyond the tensor.
   template <typename T>
   T* Data() const {
     using Element = typename std::remove_const<T>::type;
@@ -308,7 +308,7 @@ class Tensor {
 
   DataType dtype_;
   TensorShape shape_;
-  int64 first_ = 0;  // the first element's place in the memory
+  int64 first_ = 0;  // the index of the first element in the memory
   std::shared_ptr<TF_Tensor> memory_;
   std::shared_ptr<std::vector<string>> strings_;
 };

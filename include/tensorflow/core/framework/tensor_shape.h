@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Shapes of tensors: whole ones, and those of which sizes or the rank may be unknown.
+// Shapes of tensors: fully known ones, and those whose sizes or rank may be unknown.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_TENSOR_SHAPE_H_
 #define TENSORFLOW_CORE_FRAMEWORK_TENSOR_SHAPE_H_
 
@@ -14,13 +14,13 @@
 
 namespace tensorflow {
 
-// As iterating over a shape gives it.
+// The element of an iteration over a shape.
 struct TensorShapeDim {
   explicit TensorShapeDim(int64 s) : size(s) {}
   int64 size;
 };
 
-// What both kinds have in common: sizes, of which -1 is an unknown one.
+// The common part of both kinds: sizes, -1 for an unknown one.
 class TensorShapeRep {
  public:
   int dims() const { return static_cast<int>(sizes_.size()); }
@@ -134,7 +134,7 @@ class TensorShapeUtils {
     }
     return true;
   }
-  // Of sizes from the program's data: negative ones, and products beyond 64 bits, are errors.
+  // Converts sizes from the program's data: negative ones, and products beyond 64 bits, are errors.
   template <typename T>
   static Status MakeShape(const T* sizes, int64 n, TensorShape* shape) {
     TensorShape made;

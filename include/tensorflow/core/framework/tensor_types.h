@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Views of a tensor's elements by index. With Eigen's tensor module they are Eigen's maps, so that its
-// expressions work; without it, or with MILLRACE_NO_EIGEN, small classes that are indexed alike.
+// expressions work; without it, or with MILLRACE_NO_EIGEN, small classes with the same indexing.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_TENSOR_TYPES_H_
 #define TENSORFLOW_CORE_FRAMEWORK_TENSOR_TYPES_H_
 
@@ -66,7 +66,7 @@ class IndexedView {
  public:
   IndexedView(T* data, const std::array<std::ptrdiff_t, N>& sizes) : data_(data), sizes_(sizes) {}
   IndexedView(const IndexedView&) = default;
-  // Copies the elements, as Eigen's maps do. REQUIRES: as many of them.
+  // Copies the elements, as Eigen's maps do. REQUIRES: equal numbers of elements.
   IndexedView& operator=(const IndexedView& other) { return Copy(other); }
   template <typename U>
   IndexedView& operator=(const IndexedView<U, N>& other) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Types of elements, and the C++ types that they have.
+// Element types, and the corresponding C++ types.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_TYPES_H_
 #define TENSORFLOW_CORE_FRAMEWORK_TYPES_H_
 
@@ -41,7 +41,7 @@ enum DataType {
 using DataTypeVector = std::vector<DataType>;
 using DataTypeSlice = DataTypeVector;
 
-// The kinds of devices that kernels are registered for.
+// The kinds of devices for which kernels are registered.
 static const char* const DEVICE_CPU = "CPU";
 static const char* const DEVICE_GPU = "GPU";
 
@@ -50,7 +50,7 @@ struct DataTypeToEnum;
 template <DataType V>
 struct EnumToDataType;
 namespace internal {
-// In a template, because its static members may be defined in headers before C++17.
+// A template, because its static members may be defined in headers before C++17.
 template <DataType V>
 struct TypeConstant {
   static DataType v() { return V; }
@@ -83,7 +83,7 @@ MR_TF_TYPE(complex128, DT_COMPLEX128)
 MR_TF_TYPE(uint32, DT_UINT32)
 MR_TF_TYPE(uint64, DT_UINT64)
 #undef MR_TF_TYPE
-// As std::int64_t, which is another type than TensorFlow's where it is a long.
+// As std::int64_t, which is a different type from TensorFlow's if it is a long.
 template <>
 struct DataTypeToEnum<long> : internal::TypeConstant<DT_INT64> {};
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// As framework/bounds_check.h, where older versions had it.
+// The same as framework/bounds_check.h, under the path of older versions.
 #ifndef TENSORFLOW_CORE_KERNELS_BOUNDS_CHECK_H_
 #define TENSORFLOW_CORE_KERNELS_BOUNDS_CHECK_H_
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The processors that threads of the process may use.
+// The number of processors that threads of the process may use.
 #ifndef TENSORFLOW_CORE_PLATFORM_CPU_INFO_H_
 #define TENSORFLOW_CORE_PLATFORM_CPU_INFO_H_
 

@@ -20,7 +20,7 @@ struct ThreadOptions {
   size_t guard_size = 0;
 };
 
-// Its destructor waits for the thread's end.
+// Its destructor waits until the thread has ended.
 class Thread {
  public:
   explicit Thread(std::function<void()> work) : thread_(std::move(work)) {}
@@ -44,7 +44,7 @@ class Env {
   void SleepForMicroseconds(int64 micros) const {
     std::this_thread::sleep_for(std::chrono::microseconds(micros));
   }
-  // The caller deletes the thread. Null when it cannot be started.
+  // The caller deletes the thread. Null if it cannot be started.
   Thread* StartThread(const ThreadOptions&, const string& /*name*/, std::function<void()> work) const {
     try {
       return new Thread(std::move(work));
@@ -96,7 +96,7 @@ class Env {
   }
 };
 
-// The whole file.
+// Reads the whole file.
 inline Status ReadFileToString(Env* env, const string& path, string* text) {
   uint64 size = 0;
   TF_RETURN_IF_ERROR(env->GetFileSize(path, &size));

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// LOG, VLOG and CHECK as sources of ops use them. Messages go to standard error; a CHECK that fails ends the
+// LOG, VLOG and CHECK for sources of ops. Messages go to standard error; a CHECK that fails ends the
 // process.
 #ifndef TENSORFLOW_CORE_PLATFORM_LOGGING_H_
 #define TENSORFLOW_CORE_PLATFORM_LOGGING_H_

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Locks under TensorFlow's names.
+// Mutexes and locks under TensorFlow's names.
 #ifndef TENSORFLOW_CORE_PLATFORM_MUTEX_H_
 #define TENSORFLOW_CORE_PLATFORM_MUTEX_H_
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Asks for memory before it is read.
+// Prefetches memory.
 #ifndef TENSORFLOW_CORE_PLATFORM_PREFETCH_H_
 #define TENSORFLOW_CORE_PLATFORM_PREFETCH_H_
 

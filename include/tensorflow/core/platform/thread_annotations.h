@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The annotations of locks that sources of ops carry. They say nothing here.
+// The lock annotations in sources of ops. They have no effect here.
 #ifndef TENSORFLOW_CORE_PLATFORM_THREAD_ANNOTATIONS_H_
 #define TENSORFLOW_CORE_PLATFORM_THREAD_ANNOTATIONS_H_
 

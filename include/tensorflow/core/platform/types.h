@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Names of types that sources of ops written for TensorFlow use.
+// Type names for sources of ops written for TensorFlow.
 #ifndef TENSORFLOW_CORE_PLATFORM_TYPES_H_
 #define TENSORFLOW_CORE_PLATFORM_TYPES_H_
 

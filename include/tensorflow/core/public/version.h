@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The version of TensorFlow that sources of ops are compiled for.
+// The version of TensorFlow for which sources of ops are compiled.
 #ifndef TENSORFLOW_CORE_PUBLIC_VERSION_H_
 #define TENSORFLOW_CORE_PUBLIC_VERSION_H_
 

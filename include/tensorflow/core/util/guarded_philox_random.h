@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The generator of a kernel: each run reserves its own part of the stream.
+// The generator of a kernel: each run reserves a separate part of the stream.
 #ifndef TENSORFLOW_CORE_UTIL_GUARDED_PHILOX_RANDOM_H_
 #define TENSORFLOW_CORE_UTIL_GUARDED_PHILOX_RANDOM_H_
 
@@ -14,7 +14,7 @@ namespace tensorflow {
 class GuardedPhiloxRandom {
  public:
   GuardedPhiloxRandom() : initialized_(false) {}
-  // By the attributes "seed" and "seed2".
+  // Seeds with the attributes "seed" and "seed2".
   Status Init(OpKernelConstruction* context) {
     int64 seed, seed2;
     TF_RETURN_IF_ERROR(context->GetAttr("seed", &seed));
@@ -22,7 +22,7 @@ class GuardedPhiloxRandom {
     Init(seed, seed2);
     return Status();
   }
-  // Two zeros: seeds that nobody can foresee.
+  // Two zeros: unpredictable seeds.
   void Init(int64 seed, int64 seed2) {
     const bool drawn = seed == 0 && seed2 == 0;
     Init(random::PhiloxRandom(drawn ? random::New64() : static_cast<uint64>(seed),
@@ -34,7 +34,7 @@ class GuardedPhiloxRandom {
     generator_ = generator;
     initialized_ = true;
   }
-  // A generator of which this run may take so many blocks of four numbers.
+  // A generator from which this run may take that many blocks of four numbers.
   random::PhiloxRandom ReserveSamples128(int64 samples) {
     mutex_lock lock(mu_);
     CHECK(initialized_);
@@ -43,7 +43,7 @@ class GuardedPhiloxRandom {
     return reserved;
   }
   random::PhiloxRandom ReserveSamples32(int64 samples) { return ReserveSamples128((samples + 3) / 4); }
-  // With `multiplier` blocks for an output.
+  // With `multiplier` blocks for each output.
   random::PhiloxRandom ReserveRandomOutputs(int64 outputs, int multiplier) {
     return ReserveSamples128(outputs * multiplier);
   }

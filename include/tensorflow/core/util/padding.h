@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What convolutions and pools do at borders.
+// The padding of convolutions and pools.
 #ifndef TENSORFLOW_CORE_UTIL_PADDING_H_
 #define TENSORFLOW_CORE_UTIL_PADDING_H_
 
@@ -27,7 +27,7 @@ inline Status TakeAttr(const AttrValues& values, const string& name, Padding* pa
 }
 }  // namespace internal
 
-// How many windows fit, and how much is added before and after.
+// The number of windows, and the padding before and after.
 inline Status GetWindowedOutputSizeVerboseV2(int64 input, int64 window, int64 dilation, int64 stride,
                                              Padding padding, int64* output, int64* before, int64* after) {
   if (stride <= 0) return errors::InvalidArgument("Stride must be > 0, but got ", stride);

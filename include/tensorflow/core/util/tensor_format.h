@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Where the dimensions of a batch of images are.
+// The order of the dimensions of a batch of images.
 #ifndef TENSORFLOW_CORE_UTIL_TENSOR_FORMAT_H_
 #define TENSORFLOW_CORE_UTIL_TENSOR_FORMAT_H_
 
@@ -17,8 +17,8 @@ inline bool FormatFromString(const string& text, TensorFormat* format) {
 }
 inline string ToString(TensorFormat format) { return format == FORMAT_NHWC ? "NHWC" : "NCHW"; }
 
-// The place of 'N', 'C', of the spatial ones 'H' and 'W', or '0', '1', '2' in a tensor of that rank; -1 for
-// others.
+// The index of dimension 'N', 'C', of the spatial ones 'H' and 'W', or '0', '1', '2' in a tensor of that
+// rank; -1 for others.
 template <int SpatialDims = 2>
 int32 GetTensorDimIndex(TensorFormat format, char dimension) {
   const int32 first = format == FORMAT_NHWC ? 1 : 2;

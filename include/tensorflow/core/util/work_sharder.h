@@ -10,8 +10,8 @@
 
 namespace tensorflow {
 
-// `workers` is that of context->device()->tensorflow_cpu_worker_threads(); `cost_per_unit` is in cycles, or
-// so.
+// `workers` is that of context->device()->tensorflow_cpu_worker_threads(); `cost_per_unit` is in cycles,
+// approximately.
 inline void Shard(int /*max_parallelism*/, OpKernelContext* workers, int64 total, int64 cost_per_unit,
                   std::function<void(int64, int64)> work) {
   workers->ParallelFor(total, cost_per_unit, work);

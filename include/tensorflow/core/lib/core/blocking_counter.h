@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Waits until something has happened so many times.
+// Waits until an event has happened a given number of times.
 #ifndef TENSORFLOW_CORE_LIB_CORE_BLOCKING_COUNTER_H_
 #define TENSORFLOW_CORE_LIB_CORE_BLOCKING_COUNTER_H_
 

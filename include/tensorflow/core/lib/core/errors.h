@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Makers of errors: errors::InvalidArgument("x must be positive, got ", x).
+// Functions that make errors: errors::InvalidArgument("x must be positive, got ", x).
 #ifndef TENSORFLOW_CORE_LIB_CORE_ERRORS_H_
 #define TENSORFLOW_CORE_LIB_CORE_ERRORS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Something that happens once, and can be waited for.
+// An event that happens once, and can be waited for.
 #ifndef TENSORFLOW_CORE_LIB_CORE_NOTIFICATION_H_
 #define TENSORFLOW_CORE_LIB_CORE_NOTIFICATION_H_
 

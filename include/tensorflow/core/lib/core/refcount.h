@@ -12,7 +12,7 @@
 namespace tensorflow {
 namespace core {
 
-// Has one reference when it is made, and is deleted with the last one. Thread-safe.
+// Has one reference when it is created, and is deleted with the last one. Thread-safe.
 class RefCounted {
  public:
   RefCounted() : references_(1) {}
@@ -41,7 +41,7 @@ struct RefCountDeleter {
 template <typename T>
 using RefCountPtr = std::unique_ptr<T, RefCountDeleter>;
 
-// Gives a reference back at the end of its scope.
+// Releases a reference at the end of its scope.
 class ScopedUnref {
  public:
   explicit ScopedUnref(const RefCounted* object) : object_(object) {}

@@ -64,7 +64,7 @@ inline std::ostream& operator<<(std::ostream& os, const Status& status) { return
 
 namespace internal {
 
-// What functions of the C API fill in.
+// A status that functions of the C API set.
 class CStatus {
  public:
   CStatus() : status_(TF_NewStatus()) {}

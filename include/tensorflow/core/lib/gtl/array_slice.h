@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Elements that somebody else owns, in a row.
+// A view of contiguous elements that something else owns.
 #ifndef TENSORFLOW_CORE_LIB_GTL_ARRAY_SLICE_H_
 #define TENSORFLOW_CORE_LIB_GTL_ARRAY_SLICE_H_
 
@@ -21,9 +21,9 @@ class ArraySlice {
   ArraySlice(const T* data, size_t size) : data_(data), size_(size) {}
   template <size_t N>
   ArraySlice(const T (&array)[N]) : data_(array), size_(N) {}  // NOLINT(google-explicit-constructor)
-  // Of the elements of a call's argument: they live until the call ends.
+  // From the elements of a call's argument, which are valid until the call ends.
   ArraySlice(std::initializer_list<T> list) : ArraySlice(list.begin(), list.size()) {}
-  // Of anything that has data() and size(): vectors, strings, arrays.
+  // From anything that has data() and size(): vectors, strings, arrays.
   template <typename Container,
             typename = typename std::enable_if<std::is_convertible<
                 decltype(std::declval<const Container&>().data()), const T*>::value>::type>

@@ -32,7 +32,7 @@ const typename Map::mapped_type& FindWithDefault(const Map& map, const typename 
   const auto found = map.find(key);
   return found == map.end() ? value : found->second;
 }
-// Whether it was not there.
+// Returns whether the key was new.
 template <typename Map>
 bool InsertOrUpdate(Map* map, const typename Map::key_type& key, const typename Map::mapped_type& value) {
   const auto inserted = map->insert(std::make_pair(key, value));

@@ -13,7 +13,7 @@
 namespace tensorflow {
 namespace random {
 
-// REQUIRES: weights that are not negative, one of them above 0.
+// REQUIRES: weights are not negative, and at least one is above 0.
 class DistributionSampler {
  public:
   explicit DistributionSampler(const gtl::ArraySlice<float>& weights) : entries_(weights.size()) {
@@ -44,7 +44,7 @@ class DistributionSampler {
   int num() const { return static_cast<int>(entries_.size()); }
 
  private:
-  std::vector<std::pair<float, int>> entries_;  // how often the element itself; what else is drawn
+  std::vector<std::pair<float, int>> entries_;  // the probability of the element itself; the other element
 };
 
 }  // namespace random

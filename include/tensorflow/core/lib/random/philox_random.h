@@ -35,7 +35,7 @@ class PhiloxRandom {
   explicit PhiloxRandom(uint64 seed) : lo_(0), hi_(0), key_(seed) {}
   PhiloxRandom(uint64 seed_lo, uint64 seed_hi) : lo_(0), hi_(seed_hi), key_(seed_lo) {}
 
-  // Passes over `count` blocks of four numbers.
+  // Skips `count` blocks of four numbers.
   void Skip(uint64 count) {
     lo_ += count;
     if (lo_ < count) ++hi_;

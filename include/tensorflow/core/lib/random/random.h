@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// 64 bits that nobody can foresee.
+// 64 unpredictable bits.
 #ifndef TENSORFLOW_CORE_LIB_RANDOM_RANDOM_H_
 #define TENSORFLOW_CORE_LIB_RANDOM_RANDOM_H_
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of distributions from a generator's bits, as TensorFlow's random ops make them.
+// Random numbers from a generator's bits, with the same values as TensorFlow's random ops.
 #ifndef TENSORFLOW_CORE_LIB_RANDOM_RANDOM_DISTRIBUTIONS_H_
 #define TENSORFLOW_CORE_LIB_RANDOM_RANDOM_DISTRIBUTIONS_H_
 
@@ -28,7 +28,7 @@ inline double Uint64ToDouble(uint32 x0, uint32 x1) {
   return value - 1.0;
 }
 
-// One number after the other of a generator that makes several at once.
+// Returns one number at a time from a generator that makes several at once.
 template <class Generator>
 class SingleSampleAdapter {
  public:
@@ -51,7 +51,7 @@ class SingleSampleAdapter {
   int used_;
 };
 
-// Of floats and doubles in [0, 1), of integers in [low, high).
+// Floats and doubles in [0, 1), integers in [low, high).
 template <class Generator, typename T>
 class UniformDistribution {
  public:
@@ -89,7 +89,7 @@ class UniformDistribution {
   uint64 range_;
 };
 
-// Box and Muller: two of the standard normal distribution.
+// Box and Muller: two numbers of the standard normal distribution.
 inline void BoxMullerFloat(uint32 x0, uint32 x1, float* f0, float* f1) {
   const float u = std::max(Uint32ToFloat(x0), 1.0e-7f);
   const float angle = static_cast<float>(2.0f * M_PI * Uint32ToFloat(x1));

@@ -9,7 +9,7 @@
 namespace tensorflow {
 namespace random {
 
-// Not thread-safe. The generator has to live as long.
+// Not thread-safe. The generator must outlive it.
 class SimplePhilox {
  public:
   explicit SimplePhilox(PhiloxRandom* generator) : single_(generator) {}
@@ -23,7 +23,7 @@ class SimplePhilox {
     const uint32 first = single_(), second = single_();
     return Uint64ToDouble(first, second);
   }
-  // In [0, n), all equally often. REQUIRES: n > 0.
+  // In [0, n), with equal probability. REQUIRES: n > 0.
   uint32 Uniform(uint32 n) {
     return Below<uint32>(n, [this] { return Rand32(); });
   }
@@ -31,11 +31,11 @@ class SimplePhilox {
     return Below<uint64>(n, [this] { return Rand64(); });
   }
   bool OneIn(uint32 n) { return Uniform(n) == 0; }
-  // Below a power of two that is drawn first: small numbers more often.
+  // Below a power of two that is drawn first: small numbers are more frequent.
   uint32 Skewed(int max_log) { return Uniform(1u << (Rand32() % static_cast<uint32>(max_log + 1))); }
 
  private:
-  // Numbers below the remainder are drawn again, so that a whole number of ranges is left.
+  // Numbers below the remainder are drawn again, so that all results are equally probable.
   template <typename Unsigned, typename Draw>
   static Unsigned Below(Unsigned n, Draw draw) {
     if ((n & (n - 1)) == 0) return draw() & (n - 1);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Numbers from whole texts: false, and the value as it was, when the text is another thing or the number does
-// not fit. White space around the number is allowed.
+// Parses whole strings as numbers: false, with the value unchanged, if the text is not a number or the number
+// does not fit. White space around the number is allowed.
 #ifndef TENSORFLOW_CORE_LIB_STRINGS_NUMBERS_H_
 #define TENSORFLOW_CORE_LIB_STRINGS_NUMBERS_H_
 
@@ -18,7 +18,7 @@ namespace internal {
 
 inline bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// What `parse` reads has to be the whole text.
+// Requires that `parse` consumes the whole text.
 template <typename Number, typename Parse>
 bool ParseWhole(StringPiece text, Number* value, Parse parse) {
   while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);

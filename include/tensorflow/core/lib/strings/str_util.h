@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Parts, prefixes and cases of texts.
+// Parts, prefixes and cases of strings.
 #ifndef TENSORFLOW_CORE_LIB_STRINGS_STR_UTIL_H_
 #define TENSORFLOW_CORE_LIB_STRINGS_STR_UTIL_H_
 
@@ -14,7 +14,7 @@
 namespace tensorflow {
 namespace str_util {
 
-// What Split keeps: everything; parts with text; parts with more than white space.
+// Filters for Split: all parts; parts that are not empty; parts with more than white space.
 struct AllowEmpty {
   bool operator()(StringPiece) const { return true; }
 };
@@ -74,7 +74,7 @@ inline string Uppercase(StringPiece text) {
 inline bool StartsWith(StringPiece text, StringPiece prefix) { return text.starts_with(prefix); }
 inline bool EndsWith(StringPiece text, StringPiece suffix) { return text.ends_with(suffix); }
 inline bool StrContains(StringPiece text, StringPiece part) { return text.find(part) != StringPiece::npos; }
-// Takes the prefix, or suffix, away when it is there.
+// Removes the prefix, or suffix, if it is there.
 inline bool ConsumePrefix(StringPiece* text, StringPiece prefix) {
   if (!text->starts_with(prefix)) return false;
   text->remove_prefix(prefix.size());
@@ -93,7 +93,7 @@ inline StringPiece StripSuffix(StringPiece text, StringPiece suffix) {
   ConsumeSuffix(&text, suffix);
   return text;
 }
-// How many characters of white space went.
+// Returns the number of characters removed.
 inline size_t RemoveLeadingWhitespace(StringPiece* text) {
   const size_t before = text->size();
   while (!text->empty() && strings::internal::IsSpace(text->front())) text->remove_prefix(1);
@@ -112,7 +112,7 @@ inline void StripTrailingWhitespace(string* text) {
   RemoveTrailingWhitespace(&rest);
   text->resize(rest.size());
 }
-// The first `old`, or all of them, replaced.
+// Replaces the first `old`, or all of them.
 inline string StringReplace(StringPiece text, StringPiece old, StringPiece by, bool all) {
   string result(text);
   size_t at = old.empty() ? string::npos : result.find(old.data(), 0, old.size());

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// StrCat and StrAppend: the text of all arguments.
+// StrCat and StrAppend: concatenate the text of all arguments.
 #ifndef TENSORFLOW_CORE_LIB_STRINGS_STRCAT_H_
 #define TENSORFLOW_CORE_LIB_STRINGS_STRCAT_H_
 
