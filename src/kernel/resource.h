@@ -161,7 +161,7 @@ class ResourceManager {
 };
 
 // The tensor of a variable, of either kind. A reference variable provides `tensor()` and `mu()`; a resource
-// variable is read by copying the tensor under the lock and written through CopyOnWrite.
+// variable is read by copying the tensor under the lock; writers copy a buffer that others refer to first.
 class Variable : public Resource {
  public:
   explicit Variable(DataType dtype);

@@ -35,7 +35,7 @@ StatusOr<Tensor> StackRows(KernelContext& context, DataType dtype, const Tensor*
                            int64_t stride, const TensorShape& row) {
   MR_ASSIGN_OR_RETURN(const TensorShape shape, BatchShape(count, row));
   if (shape.num_elements() > 0 && Adjacent(rows, count, stride)) {
-    // The data of the first row are in its buffer, and those of the following rows, too.
+    // The data of the first row is in its buffer, and that of the following rows, too.
     return Tensor::FromBuffer(dtype, shape, ShareRef(rows[0].buffer()),
                               const_cast<void*>(rows[0].raw_data()));
   }

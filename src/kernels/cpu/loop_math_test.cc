@@ -13,7 +13,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// In units of the last place of what is wanted.
+// The error in units of the last place of the expected value.
 double Error(double got, long double want) {
   const auto rounded = static_cast<double>(want);
   if (got == rounded) return 0;

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// Walks the box in row-major order, calling fn(source offset, destination offset).
+// Visits the box in row-major order, calling fn(source offset, destination offset).
 template <typename Fn>
 void ForEachInBox(std::span<const int64_t> src_strides, std::span<const int64_t> dst_strides,
                   std::span<const int64_t> dims, Fn fn) {
@@ -82,7 +82,7 @@ void FillElements(DataType dtype, const void* value, void* dst, int64_t n, cpu::
 void ZeroElements(DataType dtype, void* dst, int64_t n, cpu::Parallel& parallel) {
   if (!OwnsMemory(dtype)) {
     const int64_t bytes = n * static_cast<int64_t>(ElementSize(dtype));
-    // A tenth of a nanosecond a byte.
+    // Costs a tenth of a nanosecond per byte.
     parallel.For((bytes + 1023) / 1024, 100, [&](int64_t begin, int64_t end) {
       std::memset(static_cast<char*>(dst) + begin * 1024, 0,
                   static_cast<size_t>(std::min(end * 1024, bytes) - begin * 1024));

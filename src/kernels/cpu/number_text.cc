@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// A number that from_chars reports as out of range: too large or too small.
+// A number that from_chars reports as out of range: too large or too small for T.
 template <typename T>
 T OutOfRange(std::string_view digits, std::chars_format format) {
   long double value = 0;

@@ -17,7 +17,7 @@ namespace {
 
 template <typename T>
 void Copy(const T* src, std::span<const int64_t> rows, int64_t row, T* dst, bool take) {
-  // The processor runs ahead of short copies by itself.
+  // The processor executes short copies ahead by itself.
   constexpr size_t kLine = 64;
   const size_t bytes = static_cast<size_t>(row) * sizeof(T);
   const size_t prefetched = bytes < kLine || rows.size() < kPrefetchRows ? 0 : rows.size() - kPrefetchRows;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr char kContainer[] = "_step_names";
 
-// A string vector that references may point to.
+// A string vector to which references may point.
 class NamesInStep final : public Resource {
  public:
   explicit NamesInStep(const StepName& place)
@@ -55,7 +55,7 @@ Status SetStepName(KernelContext& context, int i, StepName place) {
   MR_ASSIGN_OR_RETURN(
       const RefPtr<NamesInStep> names,
       container->LookupOrCreate<NamesInStep>(kContainer, StrCat(place.container, "/", place.name), make));
-  // The container holds the vector until the step ends.
+  // The container holds a reference to the vector until the step ends.
   context.set_output_ref(i, &names->mu(), &names->names());
   return Status();
 }

@@ -35,8 +35,8 @@ enum class QueueKind { kFifo, kPaddingFifo, kRandomShuffle, kPriority };
 
 // A queue of elements, each a tuple of tensors, that persists between steps. Operations that can't proceed
 // wait in the queue in order of arrival, without a thread; enqueues and dequeues wait in separate lines. An
-// operation is a QueueAttempt; it is either run at once (RunNow) or handed over (Submit), and is then ended
-// by another operation, by Close, or by the cancellation of its step. Thread-safe.
+// operation is an Attempt; it is either run at once (RunNow) or handed over (Submit), and is then ended by
+// another operation, by Close, or by the cancellation of its step. Thread-safe.
 class Queue : public Resource {
  public:
   enum class Action { kEnqueue, kEnqueueMany, kClose, kDequeue, kDequeueMany, kDequeueUpTo };

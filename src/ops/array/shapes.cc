@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Shape functions of ops that make tensors or read shapes. The others are in array_rearrange_shapes.cc and
-// array_part_shapes.cc.
+// Shape functions of ops that make tensors or read shapes. The others are in rearrange_shapes.cc,
+// block_shapes.cc and part_shapes.cc.
 #include "ops/array/shapes.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Shapes of the families array_values, candidate and math_special, and of the training and random ops that
-// follow.
+// Shapes of the ops in values.cc, of the families candidate and math (special functions), and of the training
+// and random ops that follow.
 #include "ops/shape_checks.h"
 
 namespace millrace {

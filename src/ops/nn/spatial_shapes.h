@@ -4,7 +4,7 @@
 
 #include "op/shape_inference.h"
 
-// Shape functions of the nn_spatial family and of what else moves windows over images; each is named after
+// Shape functions of the ops in spatial.cc and of others that move windows over images; each is named after
 // the op or ops it serves.
 namespace millrace::ops {
 
@@ -14,13 +14,13 @@ Status DepthwiseBackpropFilterShape(InferenceContext& c);
 Status DilationShape(InferenceContext& c);
 Status LikeSecondInputShape(InferenceContext& c);
 Status ResponseNormShape(
-    InferenceContext& c);  // that of all inputs of rank 4 and of one shape; else input 0's
+    InferenceContext& c);  // the common shape of all inputs, of rank 4; else that of input 0
 Status MaxPoolWithArgmaxShape(InferenceContext& c);
 Status MaxPoolGradGradWithArgmaxShape(InferenceContext& c);
 Status FusedPadConvShape(InferenceContext& c);
 Status ExtractPatchesShape(InferenceContext& c);
 
-// Rearrangements of images and batches (ops/array_blocks.cc).
+// Rearrangements of images and batches (ops/array/blocks.cc).
 Status MirrorPadGradShape(InferenceContext& c);
 Status SpaceToBatchNdShape(InferenceContext& c);
 Status BatchToSpaceNdShape(InferenceContext& c);

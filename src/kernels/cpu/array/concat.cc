@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// Writes inputs [first, first + n), each seen as [outer, size_i, inner], next to each other along the middle
+// Writes inputs [first, first + n), each viewed as [outer, size_i, inner], concatenated along the middle
 // axis.
 void Join(KernelContext& context, int first, int n, int64_t outer, int64_t inner, Tensor& out) {
   ContextParallel parallel(context);
@@ -27,7 +27,7 @@ void Join(KernelContext& context, int first, int n, int64_t outer, int64_t inner
 
 class ConcatKernel final : public OpKernel {
  public:
-  // The axis comes before the values in Concat and after them in ConcatV2.
+  // The axis is before the values in Concat and after them in ConcatV2.
   ConcatKernel(KernelConstruction& c, bool axis_first) : OpKernel(c), axis_first_(axis_first) {}
   Status Compute(KernelContext& context) override {
     const int n = context.num_inputs() - 1;
@@ -56,7 +56,7 @@ class ConcatKernel final : public OpKernel {
     Dims dims;
     for (int i = 0; i < rank; ++i) dims.push_back(i == axis ? total : in_shape.dim(i));
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
-    // One input that has all the elements is the result.
+    // An input that has all the elements is forwarded.
     for (int i = first; i < first + n; ++i) {
       if (context.input(i).shape() == shape) {
         context.set_output(0, context.TakeInput(i));

@@ -28,7 +28,7 @@ Status GatherInto(KernelContext& context, const Tensor& params, const Tensor& in
   const int64_t batches = ProductOf(from, 0, batch_dims), outer = ProductOf(from, batch_dims, axis);
   const int64_t limit = from[axis], row = ProductOf(from, axis + 1, params.rank());
   const int64_t n = ProductOf(indices.shape().dims(), batch_dims, indices.rank());
-  if (n == 0) return Status();  // batches of no indices may be many
+  if (n == 0) return Status();  // there may be very many batches without indices
   ContextParallel parallel(context);
   for (int64_t b = 0; b < batches; ++b) {
     int64_t bad = -1;
@@ -36,7 +36,7 @@ Status GatherInto(KernelContext& context, const Tensor& params, const Tensor& in
       bad = GatherElementRows(
           params.dtype(), ElementAt(params.raw_data(), params.dtype(), b * outer * limit * row), outer, limit,
           row, indices, b * n, n, ElementAt(out->raw_data(), params.dtype(), b * outer * n * row), parallel);
-    } else {  // no elements to move, but the indices are checked all the same
+    } else {  // there are no elements to copy, but the indices are checked nevertheless
       for (int64_t i = 0; i < n && bad < 0; ++i) {
         const int64_t index = IntValue(indices, b * n + i);
         if (index < 0 || index >= limit) bad = i;
@@ -117,10 +117,10 @@ Status GatherNdInto(KernelContext& context, const Tensor& params, const Tensor& 
                                    params.shape());
   }
   MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
-  if (depth == 0 && shape.num_elements() == 0) return Status();  // very many empty rows, perhaps
+  if (depth == 0 && shape.num_elements() == 0) return Status();  // there may be very many empty rows
   const int64_t row = ProductOf(params.shape().dims(), static_cast<int>(depth), params.rank());
   const Dims strides = RowMajorStrides(params.shape().dims());
-  if (depth == 0 && row == 0) return Status();  // empty indices into nothing may be many
+  if (depth == 0 && row == 0) return Status();  // there may be very many empty indices of empty rows
   cpu::SerialParallel serial;
   for (int64_t i = 0; i < count; ++i) {
     int64_t offset = 0;

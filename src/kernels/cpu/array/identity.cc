@@ -52,7 +52,7 @@ class EnsureShapeKernel final : public OpKernel {
   const PartialShape shape_;
 };
 
-// The same bytes under another type. A larger element becomes a row of smaller ones, and the other way round.
+// The same bytes with another type. A larger element becomes a row of smaller ones, and vice versa.
 class BitcastKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Rows that change within a tensor, tensors of their own, and hashes and numbers of places.
+// In-place updates of rows, ParallelConcat, Empty, Fingerprint, Timestamp and UnravelIndex.
 #include <chrono>
 
 #include "kernels/cpu/kernel_util.h"
@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// y = x except for the rows that i names, counted modulo their number.
+// y = x except for the rows with the indices in i, modulo the number of rows.
 class InplaceKernel final : public OpKernel {
  public:
   InplaceKernel(KernelConstruction& c, ScatterOp op) : OpKernel(c), op_(op) {}
@@ -64,7 +64,7 @@ class InplaceKernel final : public OpKernel {
   const ScatterOp op_;
 };
 
-// Rows [1, ...] as one tensor of the shape that the attribute says.
+// Concatenates rows [1, ...] to one tensor of the shape in the attribute.
 class ParallelConcatKernel final : public OpKernel {
  public:
   explicit ParallelConcatKernel(KernelConstruction& c) : OpKernel(c) {
@@ -126,7 +126,7 @@ class DeepCopyKernel final : public OpKernel {
   }
 };
 
-// Eight bytes for each row. The hash of a row of strings is that of their hashes.
+// Eight bytes for each row. The hash of a row of strings is the hash of their hashes.
 class FingerprintKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -151,7 +151,7 @@ class FingerprintKernel final : public OpKernel {
       for (int64_t r = begin; r < end; ++r) {
         const uint64_t hash =
             data.dtype() == DataType::kString ? OfStrings(data, r * row, row) : OfBytes(data, r * row, row);
-        // Little-endian, as TensorFlow's on the machines that it runs on.
+        // Little-endian, as in TensorFlow on the machines that it supports.
         for (int k = 0; k < 8; ++k) {
           out->data<uint8_t>()[r * 8 + k] = static_cast<uint8_t>(hash >> (8 * k));
         }
@@ -229,7 +229,7 @@ class UnravelIndexKernel final : public OpKernel {
   }
 
  private:
-  // Row d of `to`: the places along dimension d. An index of the type fits it, and so do the sizes below it.
+  // Row d of `to`: the coordinates along dimension d. An index fits its type, and so do the sizes below it.
   template <typename Unsigned, typename T>
   static void Unravel(const T* indices, int64_t n, const Dims& sizes, T* to) {
     const int64_t rank = static_cast<int64_t>(sizes.size());
@@ -237,7 +237,7 @@ class UnravelIndexKernel final : public OpKernel {
       auto index = static_cast<Unsigned>(indices[i]);
       for (int64_t d = rank - 1; d >= 0; --d) {
         const auto size = static_cast<uint64_t>(sizes[static_cast<uint32_t>(d)]);
-        const bool fits = size <= std::numeric_limits<Unsigned>::max();  // if not, the index is below it
+        const bool fits = size <= std::numeric_limits<Unsigned>::max();  // if not, it exceeds the index
         const Unsigned at = fits ? index % static_cast<Unsigned>(size) : index;
         index = fits ? index / static_cast<Unsigned>(size) : 0;
         to[d * n + i] = static_cast<T>(at);

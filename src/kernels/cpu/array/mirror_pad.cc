@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// Calls fn(padded row, bare row) with the offsets of the first elements of rows, which are the innermost
+// Calls fn(padded row, unpadded row) with the offsets of the first elements of rows along the innermost
 // dimension. REQUIRES: rank >= 1 and elements.
 template <typename Fn>
 void ForMirroredRows(const MirrorMap& map, int64_t begin, int64_t end, Fn fn) {
@@ -105,7 +105,7 @@ StatusOr<MirrorMap> MakeMirrorMap(const TensorShape& shape, bool is_padded, cons
     return errors::InvalidArgument("The first dimension of paddings must be the rank of inputs",
                                    paddings.shape(), " ", shape);
   }
-  const int64_t skipped = mode == MirrorMode::kReflect ? 1 : 0;  // elements at the border that come once
+  const int64_t skipped = mode == MirrorMode::kReflect ? 1 : 0;  // border elements that are not repeated
   Dims bare, padded, befores;
   for (int d = 0; d < rank; ++d) {
     const int64_t before = IntValue(paddings, 2 * d), after = IntValue(paddings, 2 * d + 1);
@@ -118,7 +118,7 @@ StatusOr<MirrorMap> MakeMirrorMap(const TensorShape& shape, bool is_padded, cons
       return errors::InvalidArgument("paddings are too large: ", before, " ", after);
     }
     const int64_t inner = is_padded ? size : shape.dim(d);
-    // Without elements nothing can be mirrored, nor need be.
+    // Without elements nothing can be mirrored, and nothing has to be.
     if (before > inner - skipped || after > inner - skipped) {
       const bool nothing = before == 0 && after == 0 && inner >= 0;
       if (!nothing && mode == MirrorMode::kSymmetric) {

@@ -42,7 +42,7 @@ class OneHotKernel final : public OpKernel {
     ContextParallel parallel(context);
     FillElements(off.dtype(), off.raw_data(), out->raw_data(), shape.num_elements(), parallel);
     if (shape.num_elements() == 0) return Status();
-    // [outer, depth, inner]; an index outside [0, depth) leaves only the off value.
+    // [outer, depth, inner]; for an index outside [0, depth) all values are off.
     const int64_t inner = ProductOf(indices.shape().dims(), axis, rank);
     return VisitDataType(on.dtype(), NoSuchType(context, on.dtype()), [&]<typename T>() {
       T* to = out->data<T>();
@@ -92,7 +92,7 @@ class WhereKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     int64_t* to = out->data<int64_t>();
     if (rank == 1) {
-      // Without a branch, which would be mispredicted; the last element that is written is one that stays.
+      // Without a branch, which would be mispredicted; the last element that is written is a selected one.
       for (int64_t i = 0, k = 0; k < found; ++i) {
         to[k] = i;
         k += IsTrue(from[i]) ? 1 : 0;

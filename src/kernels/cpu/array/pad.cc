@@ -9,13 +9,13 @@
 namespace millrace {
 namespace {
 
-// Where a box of elements lies in a larger one.
+// The position of a box of elements in a larger one.
 struct Margins {
   Dims before, inside, after;
   Dims strides;   // of the larger one
   int last = -1;  // dimension with elements outside; -1: none
 
-  // Calls fill(offset, count) for the runs outside, of the part of dimension `dim` that begins at `offset`.
+  // Calls fill(offset, count) for the runs outside the box, in the part of dimension `dim` from `offset` on.
   template <typename Fn>
   void ForEachRun(const Fn& fill, int dim = 0, int64_t offset = 0) const {
     const int64_t stride = strides[dim];
@@ -81,7 +81,7 @@ class PadKernel final : public OpKernel {
       }
     };
     const Dims to = margins.strides = RowMajorStrides(dims);
-    // Runs too short to be worth their calls are filled with all the rest.
+    // Margins with short runs, which are not worth separate calls, are filled together with everything else.
     constexpr int64_t kShortRun = 64;
     if (in.num_elements() == 0 || to[margins.last] < kShortRun) {
       fill(0, shape.num_elements());
@@ -111,7 +111,7 @@ class TileKernel final : public OpKernel {
       return errors::InvalidArgument("Expected multiples argument to be a vector of length ", rank,
                                      " but got length ", multiples.num_elements());
     }
-    // Each dimension becomes two, the repetitions and the elements, of which the first is read with stride 0.
+    // Each dimension becomes two, the repetitions and the elements; the first one has stride 0.
     const Dims own = RowMajorStrides(in.shape().dims());
     Dims dims, box, from;
     bool identity = true;
@@ -176,7 +176,7 @@ class TileGradKernel final : public OpKernel {
   }
 
  private:
-  // Walks the input in order, with its place in each dimension.
+  // Visits the input in order, with the index in each dimension.
   template <typename T>
   static void Add(const Tensor& in, const Dims& dims, T* out) {
     const Dims strides = RowMajorStrides(dims);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Rows into partitions and back, values into buckets.
+// DynamicPartition, DynamicStitch and Bucketize.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -25,7 +25,7 @@ bool StartsWith(const TensorShape& shape, const TensorShape& prefix) {
   return true;
 }
 
-// [rows] and what of the shape comes behind `prefix`.
+// [rows] followed by the dimensions of the shape after `prefix`.
 StatusOr<TensorShape> ShapeOfRows(int64_t rows, const TensorShape& shape, int prefix) {
   Dims dims;
   dims.push_back(rows);
@@ -64,7 +64,7 @@ class DynamicPartitionKernel final : public OpKernel {
   }
 };
 
-// The last row with a number wins; numbers without a row give zeros.
+// The last row with an index wins; indices without a row give zeros.
 class DynamicStitchKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -116,7 +116,7 @@ class DynamicStitchKernel final : public OpKernel {
   }
 };
 
-// The number of boundaries that are not above the value.
+// The number of boundaries that are not greater than the value.
 class BucketizeKernel final : public OpKernel {
  public:
   explicit BucketizeKernel(KernelConstruction& c)
@@ -135,7 +135,7 @@ class BucketizeKernel final : public OpKernel {
         const T* const from = in.data<T>();
         int32_t* const to = out->data<int32_t>();
         context.ParallelFor(in.num_elements(), 2, [&](int64_t begin, int64_t end) {
-          // Numbers of 64 bits fit neither a float nor a double.
+          // int64 values fit neither a float nor a double exactly.
           if (std::is_same_v<T, int64_t> || !plain_) return CountEach(from, to, begin, end);
           if constexpr (!std::is_same_v<T, int64_t>) {
             RunLoop([=, this]() MR_INLINE_LAMBDA {
@@ -152,7 +152,7 @@ class BucketizeKernel final : public OpKernel {
   }
 
  private:
-  static constexpr size_t kMostCompared = 16;  // one after the other; more are searched
+  static constexpr size_t kMostCompared = 16;  // compared one by one; more are searched
 
   template <int kLanes, typename T>
   MR_INLINE_LAMBDA void CountLanes(const T* from, int32_t* to) const {
@@ -192,7 +192,7 @@ class BucketizeKernel final : public OpKernel {
   }
 
   const std::vector<float> boundaries_;
-  std::vector<float> padded_;  // with infinities to one less than a power of two
+  std::vector<float> padded_;  // with infinities up to a power of two minus one
   bool plain_ = true;          // no boundary is NaN
 };
 

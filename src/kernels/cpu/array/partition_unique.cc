@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The distinct values of a tensor; the values of one tensor that another lacks.
+// The distinct values of a tensor; the values of one tensor that are not in another.
 #include <cstring>
 #include <unordered_map>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// Values that are equal have one hash; a NaN equals nothing.
+// Equal values have equal hashes; a NaN is not equal to anything.
 template <typename T>
 uint64_t HashOf(const T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
@@ -64,7 +64,7 @@ struct Slices {
   }
 };
 
-// The first position of each value; id[i] is set to the number of slice i's value. Only values take memory.
+// The index of the first occurrence of each value; id[i] is set to the index of slice i's value.
 template <typename T, typename Index>
 std::vector<int64_t> FindDistinct(const Slices<T>& slices, Index* id) {
   std::vector<int64_t> first;
@@ -79,11 +79,11 @@ std::vector<int64_t> FindDistinct(const Slices<T>& slices, Index* id) {
   return first;
 }
 
-// The same for numbers: by a table that is half empty at least.
+// The same for numbers: with a hash table that is at most half full.
 template <typename T, typename Index>
 std::vector<int64_t> FindDistinctNumbers(const T* data, int64_t n, Index* id) {
   std::vector<int64_t> first;
-  std::vector<int64_t> table(64, -1);  // places in `first`
+  std::vector<int64_t> table(64, -1);  // indices in `first`
   const auto slot_of = [&](const T& value) {
     size_t slot = HashOf(value) & (table.size() - 1);
     while (table[slot] >= 0 && !(data[first[static_cast<size_t>(table[slot])]] == value))
@@ -92,7 +92,7 @@ std::vector<int64_t> FindDistinctNumbers(const T* data, int64_t n, Index* id) {
   };
   for (int64_t i = 0; i < n; ++i) {
     const auto next = static_cast<int64_t>(first.size());
-    if (!(data[i] == data[i])) {  // NaN is found by nothing
+    if (!(data[i] == data[i])) {  // NaN is never found
       first.push_back(i);
       id[i] = static_cast<Index>(next);
       continue;

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// Copies the input with the marked axes turned round: they are read from the end with a negative stride.
+// Copies the input with the marked axes reversed: they are read from the end with a negative stride.
 Status ReverseAxes(KernelContext& context, const std::vector<bool>& turned) {
   const TensorShape shape = context.input(0).shape();
   bool any = false;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Arrays whose elements change places along some dimensions.
+// ReverseSequence and Roll.
 #include <algorithm>
 
 #include "kernels/cpu/kernel_util.h"
@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// The first seq_lengths[b] slices along seq_dim, in reverse order, for each b along batch_dim.
+// Reverses the first seq_lengths[b] slices along seq_dim, for each b along batch_dim.
 class ReverseSequenceKernel final : public OpKernel {
  public:
   explicit ReverseSequenceKernel(KernelConstruction& c)
@@ -90,7 +90,7 @@ class ReverseSequenceKernel final : public OpKernel {
   const int64_t batch_dim_, seq_dim_;
 };
 
-// Elements move along axes and come in again at the other end.
+// Shifts elements along axes, around the end.
 class RollKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -100,7 +100,7 @@ class RollKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (in.num_elements() == 0) return Status();
     const auto dims = in.shape().dims();
-    // The elements of the inner dimensions are copied in one piece.
+    // Elements of the inner dimensions that are not shifted are copied in one piece.
     int last = in.rank() - 1;
     while (last > 0 && shifts[last] == 0) --last;
     const int64_t row = ProductOf(dims, last + 1, in.rank()), size = dims[last];
@@ -127,7 +127,7 @@ class RollKernel final : public OpKernel {
   }
 
  private:
-  // By dimension, in [0, size). The shifts of an axis that is named twice add up.
+  // By dimension, in [0, size). The shifts of an axis that is named twice are added.
   static StatusOr<Dims> ReadShifts(const Tensor& in, const Tensor& shift, const Tensor& axis) {
     if (in.rank() < 1) return errors::InvalidArgument("input must be 1-D or higher");
     if (shift.rank() > 1) {

@@ -8,16 +8,16 @@
 namespace millrace {
 namespace {
 
-// The rows that `indices` picks in a tensor of shape `shape`, whose first indices.dim(-1) dimensions they
+// The rows that `indices` select in a tensor of shape `shape`, whose first indices.dim(-1) dimensions they
 // index.
 struct NdRows {
   Dims offsets;  // in rows
   int64_t row = 1;
 };
 
-// The texts of the ops that make a tensor; those that write to a variable have others, in FindRows.
+// The errors of the ops that make a tensor; ops that write to a variable have other ones, in FindRows.
 Status CheckUpdates(const TensorShape& shape, const TensorShape& indices, const TensorShape& updates) {
-  if (indices.rank() < 1 || updates.rank() < 1) return Status();  // FindRows says so
+  if (indices.rank() < 1 || updates.rank() < 1) return Status();  // FindRows returns the error
   const int batch = indices.rank() - 1;
   const int64_t depth = indices.dim(batch);
   for (int i = 0; i < batch; ++i) {
@@ -64,7 +64,7 @@ StatusOr<NdRows> FindRows(const TensorShape& shape, const Tensor& indices, const
   }
   NdRows rows;
   rows.row = ProductOf(shape.dims(), static_cast<int>(depth), shape.rank());
-  if (depth == 0 && updates.num_elements() == 0) return rows;  // very many empty rows, perhaps
+  if (depth == 0 && updates.num_elements() == 0) return rows;  // there may be very many empty rows
   const int64_t count = ProductOf(indices.shape().dims(), 0, batch);
   for (int64_t i = 0; i < count; ++i) {
     int64_t offset = 0;
@@ -137,7 +137,7 @@ class ScatterNdVariableKernel final : public OpKernel {
   const ScatterOp op_;
 };
 
-// Changes rows of a tensor: in place when there is no other reference, else in a copy.
+// Changes rows of a tensor: in place if there is no other reference, else in a copy.
 class TensorScatterKernel final : public OpKernel {
  public:
   TensorScatterKernel(KernelConstruction& c, ScatterOp op) : OpKernel(c), op_(op) {}

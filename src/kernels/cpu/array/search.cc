@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Order statistics and counts: places in sorted rows, the n-th element, histograms.
+// LowerBound, UpperBound, NthElement and HistogramFixedWidth.
 #include <algorithm>
 #include <cmath>
 
@@ -50,7 +50,7 @@ class BoundKernel final : public OpKernel {
   }
 };
 
-// NaN below every number, so that every row has an order.
+// NaN is less than every number, so that every row has an order.
 template <typename T>
 bool Below(T a, T b) {
   if constexpr (kIsSmallFloat<T>) {
@@ -97,7 +97,7 @@ class NthElementKernel final : public OpKernel {
   const bool reverse_;
 };
 
-// Counts the values in each of nbins equal parts of a range; values outside count in the first or last part.
+// Counts the values in each of nbins equal parts of a range; values outside belong to the first or last part.
 class HistogramKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -127,7 +127,7 @@ class HistogramKernel final : public OpKernel {
             (static_cast<double>(high) - static_cast<double>(low)) / static_cast<double>(count);
         const auto bin_of = [&](T value) {
           const double above = static_cast<double>(value) - static_cast<double>(low);
-          const double bin = above / step;  // NaN in a range without end
+          const double bin = above / step;  // NaN for an infinite range
           if (!(above > 0)) return int64_t{0};
           return bin < static_cast<double>(count - 1) ? static_cast<int64_t>(bin) : count - 1;
         };

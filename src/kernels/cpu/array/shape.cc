@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Ops that read or change the shape and leave the elements alone.
+// Ops that read or change the shape without accessing elements.
 #include <limits>
 
 #include "kernels/cpu/kernel_util.h"
@@ -74,7 +74,7 @@ class ReshapeKernel final : public OpKernel {
     }
     MR_ASSIGN_OR_RETURN(const TensorShape shape, NewShape(context.input(0).shape(), sizes));
     context.set_output(0, context.TakeInput(0).WithShape(shape));
-    // Of a quantized tensor the range goes on, too.
+    // For a quantized tensor the range is forwarded, too.
     for (int i = 1; i < num_outputs(); ++i) context.set_output(i, context.input(i + 1));
     return Status();
   }
@@ -118,8 +118,8 @@ class ReshapeKernel final : public OpKernel {
     return ShapeFromValues(dims);
   }
 
-  // The size that was left open. Where one of the given sizes is 0, sizes of 0 of the input count for it, and
-  // the others are distributed: [0,6] as [0,-1] is [0,6].
+  // The inferred size. If one of the given sizes is 0, sizes of 0 of the input correspond to it, and the
+  // others are distributed: [0,6] as [0,-1] is [0,6].
   static StatusOr<int64_t> OpenSize(const TensorShape& in, int64_t product, bool zero) {
     int64_t elements = in.num_elements();
     bool left_out = false;

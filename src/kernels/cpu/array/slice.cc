@@ -53,7 +53,7 @@ class SliceKernel final : public OpKernel {
   }
 
  private:
-  // A size of -1 means all that is left.
+  // A size of -1 means up to the end.
   static Status CheckRange(int i, int64_t dim, int64_t begin, int64_t* size) {
     if (*size == -1 && begin >= 0 && begin <= dim) *size = dim - begin;
     if (dim == 0) {
@@ -131,7 +131,7 @@ class StridedSliceKernel final : public OpKernel {
   const StridedSliceMasks masks_;
 };
 
-// Zeros of the shape that was sliced, with dy in the place of the slice.
+// Zeros of the original shape, with dy in place of the slice.
 class StridedSliceGradKernel final : public OpKernel {
  public:
   explicit StridedSliceGradKernel(KernelConstruction& c) : OpKernel(c), masks_(ReadMasks(c)) {}
@@ -162,13 +162,13 @@ class StridedSliceGradKernel final : public OpKernel {
   const StridedSliceMasks masks_;
 };
 
-// Gives the part of `var` that inputs 1 to 3 say the value of input 4.
+// Assigns input 4 to the part of `var` that inputs 1 to 3 select.
 Status AssignSlice(KernelContext& context, const StridedSliceMasks& masks, Tensor& var) {
   const Tensor& value = context.input(4);
   MR_ASSIGN_OR_RETURN(
       const StridedSliceCut plan,
       PlanStridedSlice(var.shape(), context.input(1), context.input(2), context.input(3), masks));
-  // A scalar goes to every element, or the shapes are equal.
+  // A scalar is assigned to every element; otherwise the shapes are equal.
   if (value.num_elements() != 1 && value.shape() != plan.final_shape) {
     return errors::Unimplemented("sliced l-value shape ", plan.final_shape, " does not match r-value shape ",
                                  value.shape(), ". Automatic broadcasting not yet implemented.");
@@ -197,7 +197,7 @@ class StridedSliceAssignKernel final : public OpKernel {
   const StridedSliceMasks masks_;
 };
 
-// The same of a value, which is copied if anything else holds it.
+// The same for a value, which is copied if there is another reference to it.
 class StridedSliceUpdateKernel final : public OpKernel {
  public:
   explicit StridedSliceUpdateKernel(KernelConstruction& c) : OpKernel(c), masks_(ReadMasks(c)) {}

@@ -51,8 +51,8 @@ StatusOr<Blocks> ReadBlocks(const KernelContext& context, int64_t block_size, co
   return ReadMargins(IntValues(sizes), margins, name, in.rank());
 }
 
-// Moves between the tensor in batches and the one in space: the element o of a block dimension in batch part
-// `part` is the element o * size + part - before of the space.
+// Copies between the tensor in batches and the one in space: element o of a block dimension in batch part
+// `part` is element o * size + part - before of the space.
 void MoveParts(const Blocks& blocks, const Tensor& space, const Tensor& batches, bool to_batch, void* to,
                ContextParallel& parallel) {
   const Tensor& in = to_batch ? space : batches;
@@ -175,8 +175,8 @@ class BatchToSpaceKernel final : public OpKernel {
   const int64_t block_size_;
 };
 
-// Both directions between space and depth are one permutation of six dimensions, in NHWC
-// [batch, height, row of block, width, column of block, channel] and [batch, height, width, row, column,
+// Both directions between space and depth are one permutation of six dimensions; in NHWC between [batch,
+// height, row of block, width, column of block, channel] and [batch, height, width, row, column,
 // channel].
 template <bool kToDepth>
 class DepthKernel final : public OpKernel {
@@ -194,7 +194,7 @@ class DepthKernel final : public OpKernel {
     const ImageDims axes{nchw_};
     const int64_t batch = in.dim(0), in_h = in.dim(axes.height()), in_w = in.dim(axes.width());
     const int64_t in_c = in.dim(axes.channel());
-    int64_t h, w, c;  // of the side with the blocks in the depth, and the channels of the other
+    int64_t h, w, c;  // of the tensor with the blocks in the depth, and the channels of the other
     TensorShape shape;
     if (kToDepth) {
       if (in_h % block_ != 0 || in_w % block_ != 0) {

@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// Cuts the input, seen as [outer, size, inner], along its middle axis. Pieces of a tensor that is cut along
+// Cuts the input, viewed as [outer, size, inner], along its middle axis. Pieces of a tensor that is cut along
 // its first axis share its memory.
 class Cutter {
  public:
@@ -19,7 +19,7 @@ class Cutter {
         inner_(ProductOf(in.shape().dims(), axis + 1, in.rank())),
         share_(axis == 0) {}
 
-  // Makes output `i` of elements [begin, begin + n) of the axis, under `shape`.
+  // Sets output `i` to elements [begin, begin + n) of the axis, with shape `shape`.
   Status Cut(int i, int64_t begin, int64_t n, const TensorShape& shape) {
     if (share_ && shape.num_elements() > 0) {
       context_.set_output(i, in_.Slice(begin, begin + n).WithShape(shape));
@@ -84,7 +84,7 @@ class SplitVKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
     const int n = context.num_outputs();
-    // The order of the checks is TensorFlow's, and so is a vector of one axis.
+    // The order of the checks is TensorFlow's; as there, the axis may be a vector of one element.
     Tensor axis_value = context.input(2);
     if (axis_value.num_elements() != 1)
       return errors::InvalidArgument("split_dim_tensor must have exactly one element.");
@@ -109,7 +109,7 @@ class SplitVKernel final : public OpKernel {
   }
 
  private:
-  // Sizes that add up to `total`; one may be given as -1.
+  // Sizes whose sum is `total`; one may be -1.
   static StatusOr<Dims> ReadSizes(const Tensor& t, int n, int64_t total) {
     Dims sizes = IntValues(t);
     if (n == 1 && sizes[0] != -1 && sizes[0] != total) {

@@ -30,7 +30,7 @@ StatusOr<SmallVector<int, 8>> ReadPermutation(const Tensor& perm, int rank) {
   return axes;
 }
 
-// True when the elements stay in order: the axes longer than 1 do.
+// Whether the elements stay in order: the axes longer than 1 do.
 bool KeepsOrder(const TensorShape& shape, std::span<const int> axes) {
   int last = -1;
   for (const int axis : axes) {
@@ -41,7 +41,7 @@ bool KeepsOrder(const TensorShape& shape, std::span<const int> axes) {
   return true;
 }
 
-// The conjugate of complex numbers; the tensor itself when it has none.
+// The conjugate of complex numbers; real tensors are returned unchanged.
 StatusOr<Tensor> Conjugated(KernelContext& context, Tensor in) {
   const auto conjugate = [&]<typename T>(T*) -> StatusOr<Tensor> {
     MR_ASSIGN_OR_RETURN(Tensor out, context.AllocateTemp(in.dtype(), in.shape()));
@@ -55,7 +55,7 @@ StatusOr<Tensor> Conjugated(KernelContext& context, Tensor in) {
   return in;
 }
 
-// And ConjugateTranspose.
+// Also ConjugateTranspose.
 class TransposeKernel final : public OpKernel {
  public:
   explicit TransposeKernel(KernelConstruction& c)

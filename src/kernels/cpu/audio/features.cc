@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Spectrograms of sound, and mel-frequency cepstral coefficients of spectrograms.
+// AudioSpectrogram and Mfcc: spectrograms, and mel-frequency cepstral coefficients of spectrograms.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -85,7 +85,7 @@ class SpectrogramKernel final : public OpKernel {
     return tables_ = std::shared_ptr<const Tables>(new Tables{RealFft(length), std::move(hann)});
   }
 
-  // The parts of all channels that are transformed, by number.
+  // The windows of all channels that are transformed, by index.
   struct Slices {
     const float* samples;
     int64_t channels, count, stride, window, bins;
@@ -94,7 +94,7 @@ class SpectrogramKernel final : public OpKernel {
 
     const float* Start(int64_t i) const { return samples + i % count * stride * channels + i / count; }
 
-    // `lines` of them from the first on, side by side in places for kLines.
+    // Transforms `lines` of them from the first on, side by side as kLanes lanes.
     template <int kLines>
     void Run(const Tables& tables, int64_t first, int64_t lines, float* x, float* scratch,
              float* powers) const {
@@ -160,24 +160,24 @@ class SpectrogramKernel final : public OpKernel {
 
 double Mel(double hertz) { return 1127.0 * std::log1p(hertz / 700.0); }
 
-// Triangles over the bins of a spectrum, evenly spaced in mel. The first is rising from the lower limit, and
-// each falls where the next one rises.
+// Triangular filters over the bins of a spectrum, evenly spaced in mel. The first one begins at the lower
+// limit, and each falls where the next one rises.
 struct MelBank {
   int64_t first = 0, end = 0;    // bins that count
   std::vector<int64_t> falling;  // for each of them: the channel whose right side it is on, or -1
   std::vector<float> weights;    // and its weight there; what is left goes to the next channel
   bool valid = false;            // false: not to be had with these parameters
 
-  // Nothing counts where the spectrum is not needed.
+  // Without `is_needed` only the parameters are checked.
   MelBank(int64_t bins, double rate, int64_t channels, double lower, double upper, bool is_needed) {
     if (channels < 1 || !(rate > 0) || bins < 2 || !(lower >= 0) || !(upper > lower)) return;
     if (!std::isfinite(upper)) return;
     valid = true;
-    if (!is_needed) return;  // of a tensor without elements: `bins` may be any number
+    if (!is_needed) return;  // the tensor has no elements: `bins` may be any number
     const double low = Mel(lower), spacing = (Mel(upper) - low) / static_cast<double>(channels + 1);
     const auto center = [&](int64_t channel) { return low + spacing * static_cast<double>(channel + 1); };
     const double hertz = 0.5 * rate / static_cast<double>(bins - 1);
-    // No channel gets anything where the spectrum does not reach the upper limit.
+    // All channels are empty if the spectrum does not reach the upper limit.
     const double start = 1.5 + lower / hertz, last = upper / hertz;
     if (!(last < static_cast<double>(bins)) || !(start < static_cast<double>(bins))) return;
     first = static_cast<int64_t>(start);
@@ -339,7 +339,7 @@ class MfccKernel final : public OpKernel {
   bool possible_ = false;
   std::vector<float> cosines_;  // [coefficients, channels]
   Mutex mu_;
-  std::shared_ptr<const MelBank> bank_ MR_GUARDED_BY(mu_);  // the one that was needed last
+  std::shared_ptr<const MelBank> bank_ MR_GUARDED_BY(mu_);  // the last one used
   int64_t bank_bins_ MR_GUARDED_BY(mu_) = 0;
   int64_t bank_rate_ MR_GUARDED_BY(mu_) = 0;
 };

@@ -35,7 +35,7 @@ class DecodeWavKernel final : public OpKernel {
     const int64_t channels = shape.dim(1), frames = std::min(shape.dim(0), wav.frames);
     context.ParallelFor(frames, channels, [&](int64_t begin, int64_t end) {
       for (int64_t f = begin; f < end; ++f) {
-        // Channels that the file does not have are its last one.
+        // Channels that the file lacks repeat its last one.
         for (int64_t c = 0; c < channels; ++c)
           to[f * channels + c] = wav.Sample(f * wav.channels + std::min<int64_t>(c, wav.channels - 1));
       }

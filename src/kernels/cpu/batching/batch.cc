@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Runs of several steps put together: as one tensor that one of the steps gets (Batch), or as one call of a
-// function (BatchFunction).
+// Batches of several steps: as one tensor that one of the steps gets (Batch), or as one call of a function
+// (BatchFunction).
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +25,7 @@ Batcher::Options OptionsOf(KernelConstruction& c) {
   return options;
 }
 
-// The rows of the first `n` inputs, which are the same for all.
+// The number of rows, which is the same in the first `n` inputs.
 StatusOr<int64_t> RowsOf(const KernelContext& context, int n) {
   int64_t rows = 0;
   for (int i = 0; i < n; ++i) {
@@ -42,7 +42,7 @@ StatusOr<int64_t> RowsOf(const KernelContext& context, int n) {
   return rows;
 }
 
-// Input i of all tasks in one tensor, padded to a size that is allowed.
+// Concatenates input i of all tasks, padded to an allowed size.
 StatusOr<Tensor> JoinInputs(std::span<const BatchTask> tasks, int i, int64_t padding) {
   std::vector<const Tensor*> parts;
   for (const BatchTask& task : tasks) parts.push_back(&task.context->input(i));
@@ -59,7 +59,7 @@ void EndAll(std::vector<BatchTask>& tasks, const Status& status) {
   for (BatchTask& task : tasks) task.done(status);
 }
 
-// What both ops share: the check of the inputs, and the way to the batcher.
+// The common part of both ops: the check of the inputs, and the submission to the batcher.
 class BatchingKernel : public AsyncOpKernel {
  public:
   BatchingKernel(KernelConstruction& c, int batched_inputs)
@@ -75,7 +75,7 @@ class BatchingKernel : public AsyncOpKernel {
     BatchTask task{.context = &context, .rows = 0, .done = std::move(done)};
     RefPtr<Batcher> batcher;
     const Status status = Submit(task, &batcher);
-    // After a success the task is another thread's.
+    // After a success the task belongs to another thread.
     if (!status.ok()) task.done(status);
   }
 
@@ -98,8 +98,8 @@ class BatchingKernel : public AsyncOpKernel {
   ResourceName place_;
 };
 
-// Outputs: the joined inputs, the rows of each task, the number of this task. All but the first task get no
-// rows.
+// Outputs: the joined inputs, the index of the rows of each task, the id of this task. All but the first task
+// get no rows.
 class BatchKernel final : public BatchingKernel {
  public:
   explicit BatchKernel(KernelConstruction& c)
@@ -160,8 +160,8 @@ class BatchKernel final : public BatchingKernel {
   }
 };
 
-// Calls a function on the joined inputs and gives each task its rows of the results. The inputs that the
-// function captures are those of the last task, and so is the step that the call belongs to.
+// Calls a function on the joined inputs and returns to each task its rows of the results. The captured inputs
+// of the function are those of the last task, and the call belongs to its step.
 class BatchFunctionKernel final : public BatchingKernel {
  public:
   explicit BatchFunctionKernel(KernelConstruction& c)
@@ -173,7 +173,7 @@ class BatchFunctionKernel final : public BatchingKernel {
   StatusOr<RefPtr<Batcher>> FindBatcher(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const FunctionCaller::Function* function,
                         function_.Get(props().input_types, props().output_types));
-    // Another function is another batch, whatever the name of the node.
+    // Different functions have different queues, whatever the name of the node.
     const std::string name = StrCat(place().name, "/", reinterpret_cast<uintptr_t>(caller_), "/",
                                     reinterpret_cast<uintptr_t>(function));
     return context.resources().LookupOrCreate<Batcher>(

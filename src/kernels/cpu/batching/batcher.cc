@@ -15,27 +15,27 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Past this, a wait has no end that anyone would see.
+// Longer timeouts are clamped to this, to avoid overflow.
 constexpr int64_t kLongestMicros = int64_t{1} << 50;
 
 }  // namespace
 
-// Shared with the threads, so that a batcher may go on one of them.
+// Shared with the threads, so that a batcher may be destroyed on one of them.
 struct Batcher::State : public std::enable_shared_from_this<Batcher::State> {
   struct Batch {
     std::vector<BatchTask> tasks;
     int64_t rows = 0;
     Clock::time_point due;
   };
-  // Only the last batch takes tasks.
+  // Tasks are only added to the last batch.
   using Queue = std::deque<Batch>;
 
   State(const Options& o, Run r) : options(o), run(std::move(r)) {}
 
   Status Submit(const std::string& name, BatchTask& task) MR_EXCLUDES(mu);
-  // Moves the first batch that should run now, of the queue whose turn it is; else says when to look again.
+  // Removes the first batch that is due, of the next queue in turn; else sets the time of the next check.
   bool Take(Batch* batch, Clock::time_point* next) MR_REQUIRES(mu);
-  // Has a thread look at the queues.
+  // Makes a thread check the queues.
   Status Wake() MR_REQUIRES(mu);
   void Work() MR_EXCLUDES(mu);
   void Cancel(int64_t id) MR_EXCLUDES(mu);
@@ -79,7 +79,7 @@ Status Batcher::State::Submit(const std::string& name, BatchTask& task) {
   batch.rows += task.rows;
   batch.tasks.push_back(std::move(task));
   const Status status = Wake();
-  if (!status.ok()) {  // there is no thread at all, so the task is where it was put
+  if (!status.ok()) {  // there is no thread at all, so the task is still in its place
     task = std::move(batch.tasks.back());
     batch.tasks.pop_back();
     batch.rows -= task.rows;
@@ -92,7 +92,7 @@ Status Batcher::State::Submit(const std::string& name, BatchTask& task) {
 bool Batcher::State::Take(Batch* batch, Clock::time_point* next) {
   const Clock::time_point now = Clock::now();
   *next = Clock::time_point::max();
-  // The queue after the one that was served last comes first.
+  // Begins with the queue after the one that was served last.
   auto at = queues.upper_bound(last_served);
   for (size_t i = 0; i < queues.size(); ++i, ++at) {
     if (at == queues.end()) at = queues.begin();
@@ -134,7 +134,7 @@ void Batcher::State::Work() {
     Batch batch;
     Clock::time_point next;
     if (Take(&batch, &next)) {
-      // Someone has to see what else becomes due.
+      // Another thread has to check which batches become due.
       if (WaitsForAny()) Wake().IgnoreError("this thread sees it later");
       mu.Unlock();
       for (BatchTask& task : batch.tasks) task.context->cancellation().TryDeregister(task.token);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The ways back from a batch: rows of results to the steps that they are for (Unbatch), and gradients of
-// those steps to the one that has the batch (UnbatchGrad). The steps meet in a resource that the nodes share.
+// Distributes the rows of batched results to their steps (Unbatch), and collects the gradients of those steps
+// for the step that has the batch (UnbatchGrad). The steps meet in a resource that the nodes share.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -23,12 +23,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Tensors that may wait for the step that takes them.
+// The most tensors that wait for the step that takes them.
 constexpr size_t kMostWaiting = size_t{1} << 16;
-// Past this, a wait has no end that anyone would see.
+// Longer timeouts are clamped to this, to avoid overflow.
 constexpr int64_t kLongestMicros = int64_t{1} << 50;
 
-// A step that waits.
+// A waiting step.
 struct Waiter {
   KernelContext* context = nullptr;
   AsyncOpKernel::Done done;
@@ -36,12 +36,12 @@ struct Waiter {
   CancellationManager::Token token = CancellationManager::kInvalidToken;
 };
 
-// Ends waits after the lock is released. Declared before it, so that it goes after it.
+// Completes waits after the lock is released. Declared before the lock, so that it is destroyed after it.
 class Endings {
  public:
   ~Endings() {
     for (auto& [waiter, status] : ended_) {
-      // Doesn't wait for a cancellation in progress, which then finds nothing.
+      // Doesn't wait for a running callback, which then finds nothing.
       if (waiter.token != CancellationManager::kInvalidToken) {
         waiter.context->cancellation().TryDeregister(waiter.token);
       }
@@ -69,7 +69,7 @@ Status CheckIndex(const Tensor& index) {
   return Status();
 }
 
-// Where results and the steps that they are for meet.
+// The resource in which results and their steps meet.
 class Unbatcher final : public Resource {
  public:
   explicit Unbatcher(int64_t timeout_micros)
@@ -77,7 +77,7 @@ class Unbatcher final : public Resource {
   ~Unbatcher() override { state_->Stop(); }
   std::string DebugString() const override { return "Unbatcher"; }
 
-  // Hands out `pieces` by key, and waits for that of `key`.
+  // Distributes `pieces` by key, and waits for that of `key`.
   void Exchange(std::vector<std::pair<int64_t, Tensor>> pieces, int64_t key, Waiter waiter);
 
  private:
@@ -86,14 +86,14 @@ class Unbatcher final : public Resource {
       Tensor tensor;
       Clock::time_point deadline;
     };
-    // An error leaves the waiter as it is.
+    // After an error the waiter is unchanged.
     Status Exchange(std::vector<std::pair<int64_t, Tensor>>& pieces, int64_t key, Waiter& waiter,
                     Endings& endings) MR_REQUIRES(mu);
     void Cancel(int64_t key, const KernelContext* of) MR_EXCLUDES(mu);
-    // Gives the tensor to the step that waits for it.
+    // Gives the tensor to the waiting step.
     static void Deliver(Waiter waiter, Tensor tensor, Endings& endings);
     void Stop() MR_EXCLUDES(mu);
-    // Removes what has waited too long; when to look again.
+    // Removes entries that have waited too long; returns the time of the next check.
     Clock::time_point Expire(Endings& endings) MR_REQUIRES(mu);
     void Work() MR_EXCLUDES(mu);
 
@@ -171,7 +171,7 @@ void Unbatcher::State::Cancel(int64_t key, const KernelContext* of) {
   Endings endings;
   MutexLock lock(mu);
   const auto waiting = waiters.find(key);
-  // A key that is used again is another step's.
+  // If the key was used again, it belongs to another step.
   if (waiting == waiters.end() || waiting->second.context != of) return;
   endings.Add(std::move(waiting->second), CancelledStatus());
   waiters.erase(waiting);
@@ -224,7 +224,7 @@ void Unbatcher::State::Work() {
     if (stopping) return;
     const size_t before = waiters.size();
     const Clock::time_point next = Expire(endings);
-    if (waiters.size() != before) continue;  // they are told without the lock
+    if (waiters.size() != before) continue;  // callbacks are called without the lock
     if (next == Clock::time_point::max()) {
       changed.Wait(mu);
     } else {
@@ -233,7 +233,7 @@ void Unbatcher::State::Work() {
   }
 }
 
-// The kernel's resource under its name.
+// The name of the kernel's resource.
 StatusOr<ResourceName> PlaceOf(KernelConstruction& c) {
   auto place = NameResource(c, Unnamed::kNodeName);
   c.SetError(place.status());
@@ -282,7 +282,7 @@ class UnbatchKernel final : public AsyncOpKernel {
   const StatusOr<ResourceName> place_;
 };
 
-// Where the gradients of the steps of a batch meet.
+// The resource in which the gradients of the steps of a batch meet.
 class GradientJoiner final : public Resource {
  public:
   std::string DebugString() const override { return "GradientJoiner"; }
@@ -301,7 +301,7 @@ class GradientJoiner final : public Resource {
     Waiter waiter;
   };
 
-  // An error leaves the waiter as it is.
+  // After an error the waiter is unchanged.
   Status Exchange(Waiter& waiter, Endings& endings) MR_REQUIRES(mu_) {
     KernelContext& context = *waiter.context;
     const Tensor& index = context.input(1);
@@ -362,7 +362,7 @@ class GradientJoiner final : public Resource {
     return Status();
   }
 
-  // Joins the gradients that the index names, which are all there, and forgets them.
+  // Joins the gradients in the index, which are all there, and removes them.
   Status Output(KernelContext& context) MR_REQUIRES(mu_) {
     const Tensor& index = context.input(1);
     std::vector<Tensor> held;
@@ -399,8 +399,8 @@ class GradientJoiner final : public Resource {
 
   Mutex mu_;
   std::map<int64_t, Tensor> gradients_ MR_GUARDED_BY(mu_);  // of steps, until their batch takes them
-  std::map<int64_t, Batch> batches_ MR_GUARDED_BY(mu_);     // by the step that has the batch
-  std::map<int64_t, int64_t> wanted_ MR_GUARDED_BY(mu_);    // from a missing gradient to its batch
+  std::map<int64_t, Batch> batches_ MR_GUARDED_BY(mu_);     // by the id of the step that has the batch
+  std::map<int64_t, int64_t> wanted_ MR_GUARDED_BY(mu_);    // from the id of a missing gradient to its batch
 };
 
 // original_input, batch_index, grad, id -> the gradients of all steps of the batch

@@ -31,7 +31,7 @@ bool ReadSplit(const Split& from, int index, int num_nodes, Node* to) {
   to->dimension = from.dimension_id();
   to->left = from.left_id();
   to->right = from.right_id();
-  // A split leads on, so that no path comes back.
+  // Children have larger indices than their parent, so that there is no cycle.
   const auto leads_on = [&](int32_t id) { return id > index && id < num_nodes; };
   return to->feature >= 0 && to->dimension >= 0 && leads_on(to->left) && leads_on(to->right);
 }

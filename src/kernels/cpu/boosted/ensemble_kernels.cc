@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Ensembles of trees as resources: made, saved, restored, looked at, and what they predict.
+// Ensembles of trees as resources: creation, serialization, inspection, and prediction.
 #include <algorithm>
 #include <span>
 #include <string>
@@ -38,7 +38,7 @@ class RestoreKernel final : public OpKernel {
     }
     const Tensor& handle = context.input(0);
     if (handle.num_elements() != 1) return BadHandle(context, 0);
-    // One that is there stays.
+    // An existing resource is kept.
     return context.resources()
         .LookupOrCreateHandle<Ensemble>(handle.scalar<ResourceHandle>(),
                                         [&]() -> StatusOr<RefPtr<Ensemble>> { return made; })
@@ -73,7 +73,7 @@ class StatesKernel final : public OpKernel {
     context.set_output(1, Tensor::Scalar(trees));
     context.set_output(2, Tensor::Scalar<int32_t>(growing ? trees - 1 : trees));
     context.set_output(3, Tensor::Scalar(static_cast<int32_t>(ensemble->layers_attempted)));
-    // The range of an ensemble without a tree is that of its first node.
+    // The range of an ensemble without a tree is that of the first node.
     context.set_output(
         4, Tensor::Vector<int32_t>({ensemble->last_layer_begin, std::max(1, ensemble->last_layer_end)}));
     return Status();
@@ -85,7 +85,7 @@ void Add(const Node& node, float weight, float* to) {
   for (size_t i = 0; i < node.values.size(); ++i) to[i] += weight * node.values[i];
 }
 
-// What the kernels that predict share: the features from input `first` on, and the output of logits.
+// The common part of the kernels that predict: the features from input `first` on, and the output of logits.
 class PredictingKernel : public OpKernel {
  public:
   PredictingKernel(KernelConstruction& c, int first)
@@ -144,8 +144,8 @@ class PredictKernel final : public PredictingKernel {
   }
 };
 
-// handle, cached tree_ids, cached node_ids, features -> what has changed since the cached nodes, and the new
-// ones
+// handle, cached tree_ids, cached node_ids, features -> the change since the cached nodes, and the new
+// nodes
 class TrainingPredictKernel final : public PredictingKernel {
  public:
   explicit TrainingPredictKernel(KernelConstruction& c) : PredictingKernel(c, 3) {}
@@ -191,7 +191,7 @@ class TrainingPredictKernel final : public PredictingKernel {
     };
     if (at->tree < 0 || at->tree >= num_trees) return missing();
     const Tree& first = trees[static_cast<size_t>(at->tree)];
-    // The numbers are those from before the tree was pruned.
+    // The cached indices are those before the tree was pruned.
     const size_t num_nodes = first.pruned.empty() ? first.nodes.size() : first.pruned.size();
     if (at->node >= static_cast<int32_t>(num_nodes)) return missing();
     if (at->node >= 0) {
@@ -204,7 +204,7 @@ class TrainingPredictKernel final : public PredictingKernel {
         for (size_t i = 0; i < pruned.changes.size(); ++i) logits[i] += first.weight * pruned.changes[i];
         at->node = pruned.node;
       }
-      // The value of the node is in the cached prediction already.
+      // The value of the node is already in the cached prediction.
       Add(first.nodes[static_cast<size_t>(at->node)], -first.weight, logits);
     } else {
       at->node = 0;
@@ -246,7 +246,7 @@ class DebugOutputsKernel final : public PredictingKernel {
   }
   static boosted::Path PathOf(const std::vector<Tree>& trees, const Features& features, int64_t example) {
     boosted::Path path;
-    float logit = LogitOf(trees[0], trees[0].nodes[0]), before = 0;  // of the trees before
+    float logit = LogitOf(trees[0], trees[0].nodes[0]), before = 0;  // sum of the previous trees
     path.logits.push_back(logit);
     for (const Tree& tree : trees) {
       const Node* node = &tree.nodes[0];
@@ -256,7 +256,7 @@ class DebugOutputsKernel final : public PredictingKernel {
         logit = LogitOf(tree, *node);
         path.logits.push_back(logit + before);
       }
-      // A tree that has not grown adds nothing, unless it is the bias.
+      // A tree of a single node adds nothing, unless it is the bias.
       if (&tree == trees.data() || node != tree.nodes.data()) before += logit;
     }
     return path;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Trees of random forests, which split by dense numbers: made elsewhere, they are kept and predict.
+// Trees of random forests, which split by dense numbers: stored for prediction only.
 #include <string>
 #include <vector>
 
@@ -13,12 +13,12 @@ namespace {
 
 namespace pb = tensorflow::boosted_trees;
 
-// A tree that never changes; the message of it is what it was made of.
+// An immutable tree, stored with the message from which it was made.
 struct ForestNode {
   bool is_leaf = true;
   std::vector<float> values;  // of a leaf
   int32_t feature = 0;
-  float threshold = 0;  // the largest number on the left
+  float threshold = 0;  // the largest value on the left
   int32_t left = 0, right = 0;
 };
 
@@ -26,7 +26,7 @@ class ForestTree final : public Resource {
  public:
   std::string DebugString() const override { return "TensorForestTree"; }
 
-  // Replaces all; InvalidArgument for bytes that are no such tree.
+  // Replaces the tree; InvalidArgument for invalid bytes.
   Status Parse(const std::string& config) MR_EXCLUDES(mu_) {
     pb::Tree tree;
     if (!tree.ParseFromString(config)) return errors::InvalidArgument("Unable to parse tree config.");
@@ -49,7 +49,7 @@ class ForestTree final : public Resource {
           return errors::InvalidArgument("Node ", nodes.size(),
                                          " is neither a leaf nor a split by a dense number");
       }
-      // With children behind their parents every walk ends.
+      // Children follow their parents, so that every walk ends.
       const auto here = static_cast<int32_t>(nodes.size());
       for (const int32_t child : {node.left, node.right}) {
         if (!node.is_leaf && (child <= here || child >= tree.nodes_size()))
@@ -73,7 +73,7 @@ class ForestTree final : public Resource {
     MutexLock lock(mu_);
     return static_cast<int64_t>(nodes_.size());
   }
-  // The values of the leaf of each row of `features`; of an empty tree zeros.
+  // The values of the leaf of each row of `features`; zeros for an empty tree.
   Status Predict(const Tensor& features, int64_t num_logits, float* out) const MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     MR_RETURN_IF_ERROR(Check(features.dim(1), num_logits));
@@ -124,7 +124,7 @@ class MakeTreeKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(made->Parse(config));
     const Tensor& handle = context.input(0);
     if (handle.num_elements() != 1) return BadHandle(context, 0);
-    // One that is there stays.
+    // An existing resource is kept.
     return context.resources()
         .LookupOrCreateHandle<ForestTree>(handle.data<ResourceHandle>()[0],
                                           [&]() -> StatusOr<RefPtr<ForestTree>> { return made; })

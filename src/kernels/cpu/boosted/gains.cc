@@ -11,14 +11,14 @@
 namespace millrace::boosted {
 namespace {
 
-// The gradient at the side of zero where the leaf is; 0 where l1 keeps the leaf at zero.
+// The gradient with the l1 term on the leaf's side of zero; 0 if l1 keeps the leaf at zero.
 float WithL1(float gradient, float l1) {
   if (!(l1 > 0)) return gradient;
   if (gradient > l1) return gradient - l1;
   return gradient < -l1 ? gradient + l1 : 0;
 }
 
-// Solves a x = b by elimination with the largest pivot of each column; false where there is none. a is n x n.
+// Solves a x = b by elimination with column pivoting; false if a is singular. a is n x n.
 bool Solve(std::vector<double> a, std::vector<double> b, std::vector<double>& x) {
   const size_t n = b.size();
   for (size_t c = 0; c < n; ++c) {

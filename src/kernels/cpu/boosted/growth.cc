@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// How an ensemble grows: a layer of splits at a time, after a first tree of one leaf, the bias.
+// The growth of an ensemble: by a layer of splits at a time, after a first tree of one leaf, the bias.
 #include <cmath>
 #include <map>
 #include <string>
@@ -25,14 +25,14 @@ Status CheckPruning(int64_t mode) {
   return errors::InvalidArgument("pruning_mode must be 0, 1 or 2, got ", mode);
 }
 
-// The lists of candidates of a feature, by the number of the first input of each list.
+// The lists of candidates of a feature: for each list the index of its first input.
 struct Lists {
   int node_ids, gains, thresholds, left, right;
   int dimensions = -1, types = -1;  // -1: none
 };
 
 struct Candidate {
-  int feature = 0;  // its place in the lists
+  int feature = 0;  // the index of the feature in the lists
   int64_t index = 0;
   float gain = 0;
 };
@@ -70,7 +70,7 @@ class UpdateKernel final : public OpKernel {
       Split(context, candidate, learning_rate, node, tree);
     }
     const auto end = static_cast<int32_t>(tree.nodes.size());
-    if (end == begin) return Status();  // the same nodes will be tried again
+    if (end == begin) return Status();  // the same nodes are tried again
     ensemble->last_layer_begin = begin;
     ensemble->last_layer_end = end;
     if (++tree.num_layers >= max_depth) {
@@ -89,7 +89,7 @@ class UpdateKernel final : public OpKernel {
     return {2 + n, 2 + 2 * n, 2 + 3 * n, 2 + 4 * n, 2 + 5 * n, 2, 2 + 6 * n};
   }
 
-  // That the lists of a feature are equally long.
+  // Checks that the lists of a feature are equally long.
   Status Check(const KernelContext& context) const {
     if (context.input(1).num_elements() != num_features_) {
       return errors::InvalidArgument("feature_ids must have ", num_features_, " elements, got shape ",
@@ -123,7 +123,7 @@ class UpdateKernel final : public OpKernel {
     return shape.rank() == 2 ? static_cast<size_t>(shape.dim(1)) : 0;
   }
 
-  // The candidate of largest gain for each node, of equal ones that of the feature with the smallest number.
+  // The candidate of largest gain for each node; ties go to the feature with the smallest index.
   std::map<int32_t, Candidate> BestByNode(const KernelContext& context) const {
     std::map<int32_t, Candidate> best;
     const int32_t* const ids = context.input(1).data<int32_t>();
@@ -190,7 +190,7 @@ class UpdateKernel final : public OpKernel {
       if (type.starts_with("equality")) split.kind = Node::Kind::kCategorical;
       split.missing_right = type.ends_with("right");
     }
-    // The first leaf of all has no value that would have to be known later.
+    // The very first leaf has no value that must be kept.
     const bool is_zero = std::ranges::all_of(split.values, [](float v) { return v == 0; });
     if (node == 0 && is_zero) split.values.clear();
     split.left = static_cast<int32_t>(tree.nodes.size());
@@ -204,7 +204,7 @@ class UpdateKernel final : public OpKernel {
   const int64_t pruning_;
 };
 
-// handle, mean gradients, mean hessians, l1, l2 -> whether to go on
+// handle, mean gradients, mean hessians, l1, l2 -> whether to continue
 class CenterBiasKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -238,7 +238,7 @@ class CenterBiasKernel final : public OpKernel {
   }
 
  private:
-  static constexpr float kLeastChange = 0.01f;  // of the bias, for another round
+  static constexpr float kLeastChange = 0.01f;  // of the bias, to continue with another round
 };
 
 }  // namespace

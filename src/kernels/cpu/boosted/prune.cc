@@ -20,8 +20,8 @@ std::vector<float> Difference(const std::vector<float>& a, const std::vector<flo
 
 void PruneLosses(Tree& tree) {
   const size_t n = tree.nodes.size();
-  std::vector<int32_t> parents(n, -1);  // of the nodes that go
-  // Children have larger numbers than the split above them.
+  std::vector<int32_t> parents(n, -1);  // of the removed nodes
+  // Children have larger indices than their parent.
   for (size_t i = n; i-- > 0;) {
     Node& node = tree.nodes[i];
     if (IsLeaf(node) || !(node.gain < 0)) continue;
@@ -35,14 +35,14 @@ void PruneLosses(Tree& tree) {
     node = std::move(leaf);
   }
   if (std::ranges::all_of(parents, [](int32_t parent) { return parent < 0; })) return;
-  std::vector<int32_t> numbers(n);  // of the nodes that stay
+  std::vector<int32_t> numbers(n);  // new indices of the remaining nodes
   std::vector<Node> kept;
   tree.pruned.clear();
   for (size_t i = 0; i < n; ++i) {
     size_t to = i;
     while (parents[to] >= 0) to = static_cast<size_t>(parents[to]);
     if (to == i) numbers[i] = static_cast<int32_t>(kept.size());
-    // The one that stays has a smaller number, and so one that is known.
+    // The remaining node has a smaller index, which is already known.
     tree.pruned.push_back({numbers[to], Difference(tree.nodes[to].values, tree.nodes[i].values)});
     if (to == i) {
       std::ranges::fill(tree.pruned.back().changes, 0.0f);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Boundaries of buckets: summaries of batches of values go into streams, one for each feature, whose
+// Boundaries of buckets: summaries of batches of values are added to streams, one for each feature, whose
 // quantiles become the boundaries.
 #include <algorithm>
 #include <cmath>
@@ -55,7 +55,7 @@ class QuantileStreams final : public Resource {
 
  private:
   Mutex mu_;
-  std::vector<QuantileStream> streams_;  // as many as ever; what they hold is guarded by mu_
+  std::vector<QuantileStream> streams_;  // their number is constant; their contents are guarded by mu_
   std::vector<std::vector<float>> boundaries_ MR_GUARDED_BY(mu_);
 };
 
@@ -145,7 +145,7 @@ class AddSummariesKernel final : public OpKernel {
     std::vector<QuantileEntry> entries;
     for (int64_t i = 0; i < t.dim(0); ++i) {
       const float* e = t.data<float>() + 4 * i;
-      // So that merging ends with values in order, whatever came.
+      // Merging requires values in order, and inputs may be anything.
       if (std::isnan(e[0]) || (i > 0 && !(e[0] > entries.back().value))) {
         return errors::InvalidArgument("The values of a summary must ascend, got ", e[0], " at ", i);
       }

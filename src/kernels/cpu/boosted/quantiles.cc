@@ -26,7 +26,7 @@ QuantileSummary QuantileSummary::Of(std::vector<std::pair<float, float>> values)
 void QuantileSummary::Merge(const QuantileSummary& other) {
   std::vector<QuantileEntry> merged;
   merged.reserve(entries_.size() + other.entries_.size());
-  // What is known of the ranks of an entry among those of the other summary, which are before `at`.
+  // The bounds of an entry's ranks among the entries of the other summary, which precede `at`.
   struct Side {
     const std::vector<QuantileEntry>& entries;
     size_t at = 0;
@@ -70,8 +70,8 @@ void QuantileSummary::Compress(int64_t size, double epsilon) {
   const auto n = static_cast<int64_t>(entries_.size());
   if (n <= size) return;
   const double error = TotalWeight() * std::max(1.0 / static_cast<double>(size), epsilon);
-  // Of entries in a row whose ranks are nearer than the error the last one stays. The credit keeps as many as
-  // were asked for, spread over all.
+  // Of consecutive entries whose ranks differ by less than the error only the last one is kept. The credit
+  // spreads the requested number of entries evenly.
   int64_t credit = 0;
   size_t write = 1, last = 1;
   for (size_t read = 0; read + 1 < entries_.size();) {

@@ -16,7 +16,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kMostLogits = 4096;
-// The most sums that a sparse summary may stand for.
+// The most sums that a sparse summary may represent.
 constexpr int64_t kMostSums = int64_t{1} << 26;
 
 using boosted::BestLeaf;
@@ -74,7 +74,7 @@ class Search {
   Search(const Parameters& parameters, size_t num_logits, Sums total)
       : parameters_(parameters), num_logits_(num_logits), total_(std::move(total)) {}
 
-  // Whether the node has enough in it.
+  // Whether the node has enough weight.
   bool MaySplit() const {
     return Norm(std::span(total_).subspan(num_logits_)) >= parameters_.min_node_weight;
   }
@@ -91,7 +91,7 @@ class Search {
     left_ = std::move(left_leaf);
     right_ = std::move(right_leaf);
   }
-  // Splits after each of the buckets, in ascending order, with what is missing on either side.
+  // Tries splits after each of the buckets, in ascending order, with missing values on either side.
   void ConsiderBuckets(const std::vector<std::pair<int64_t, const float*>>& buckets, const float* missing,
                        int64_t dimension) {
     Sums left(total_.size());
@@ -107,7 +107,7 @@ class Search {
   }
 
   bool found() const { return type_ != nullptr; }
-  // Over leaving the node as it is.
+  // The gain in comparison with an unsplit node.
   float gain() const {
     std::vector<float> unused(num_logits_);
     return gain_ - Leaf(total_, unused) - parameters_.tree_complexity;
@@ -167,7 +167,7 @@ Status OutputAll(KernelContext& context, int64_t num_logits, const Splits& split
                                    [](int64_t, const Search& split) { return std::string(split.type()); });
 }
 
-// Each of several features: [node, bucket, gradient and hessian].
+// For each of several features: [node, bucket, gradient and hessian].
 class BestGainsKernel final : public OpKernel {
  public:
   explicit BestGainsKernel(KernelConstruction& c)
@@ -226,7 +226,7 @@ class BestGainsKernel final : public OpKernel {
   const int num_features_;
 };
 
-// A summary's last size: gradients, then a hessian for each or for each pair.
+// Checks a summary's last size: gradients, then a hessian for each or for each pair.
 Status CheckSums(int64_t sums, int64_t num_logits) {
   if (num_logits > kMostLogits)
     return errors::InvalidArgument("More than ", kMostLogits, " logits: ", num_logits);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Sums of gradients and hessians by node of the tree and bucket of the feature, and buckets.
+// Sums of gradients and hessians by node of the tree and bucket of the feature; bucketization.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -20,7 +20,7 @@ Status CheckRange(const char* what, int64_t value, int64_t end) {
   return errors::InvalidArgument(what, " must be in [0, ", end, "), got ", value);
 }
 
-// What the examples of all summaries have: a node, gradients and hessians.
+// The common inputs of all summaries for each example: a node, gradients and hessians.
 struct Examples {
   const Tensor* node_ids;
   const Tensor* gradients;
@@ -29,7 +29,7 @@ struct Examples {
   int64_t size() const { return node_ids->num_elements(); }
   int64_t num_logits() const { return gradients->dim(1); }
   int64_t num_sums() const { return gradients->dim(1) + hessians->dim(1); }
-  // Adds those of an example to a row of sums.
+  // Adds the gradients and hessians of an example to a row of sums.
   void AddTo(int64_t example, float* sums) const {
     const int64_t logits = gradients->dim(1), others = hessians->dim(1);
     for (int64_t i = 0; i < logits; ++i) sums[i] += gradients->data<float>()[example * logits + i];
@@ -127,8 +127,8 @@ class AggregateStatsKernel final : public OpKernel {
   const int64_t max_splits_, num_buckets_;
 };
 
-// The same for a sparse feature, as a sparse tensor in the order of its indices. Values that are not there
-// are in the last bucket.
+// The same for a sparse feature, as a sparse tensor in the order of its indices. Missing values are in the
+// last bucket.
 class SparseAggregateStatsKernel final : public OpKernel {
  public:
   explicit SparseAggregateStatsKernel(KernelConstruction& c)
@@ -150,7 +150,7 @@ class SparseAggregateStatsKernel final : public OpKernel {
                                      " examples and the dimensions of the feature");
     }
     const int64_t dims = IntValue(shape, 1);
-    // What each node has of all examples, less what is not missing: that of the last bucket.
+    // The sums of each node over all examples minus those of present values: the last bucket.
     std::map<int32_t, Sums> nodes;
     for (int64_t i = 0; i < examples.size(); ++i) {
       Add(examples, i, nodes[examples.node_ids->data<int32_t>()[i]]);
@@ -219,8 +219,8 @@ class SparseAggregateStatsKernel final : public OpKernel {
   const int64_t max_splits_, num_buckets_;
 };
 
-// Values and boundaries, as many of each -> for each value the first bucket whose boundary is not less, or
-// the last.
+// Values and boundaries, as many of each -> for each value the first bucket whose boundary is not less than
+// it, or the last.
 class BucketizeKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

@@ -32,7 +32,7 @@ class LogUniformDistribution final : public CandidateDistribution {
   explicit LogUniformDistribution(int64_t range)
       : range_(range), log_range_(std::log(static_cast<double>(range) + 1)) {}
   int64_t Sample(PhiloxStream& stream) const override {
-    // Rounding may give the range itself.
+    // Rounding may result in the range itself.
     const double value = std::exp(stream.NextDouble() * log_range_);
     return (static_cast<int64_t>(std::min(value, 0x1p62)) - 1) % range_;
   }
@@ -47,8 +47,8 @@ class LogUniformDistribution final : public CandidateDistribution {
   const double log_range_;
 };
 
-// Weights of 1 and of what occurred. The sums that find the class of a number are a Fenwick tree, of which
-// only what was learned is held: a class of that many takes memory when it occurs.
+// Weights of 1 plus the number of occurrences. The sums by which classes are found are a Fenwick tree that
+// only stores classes that occurred: others take no memory.
 class LearnedDistribution final : public CandidateDistribution {
  public:
   explicit LearnedDistribution(int64_t range) : range_(range), total_(range) {
@@ -121,7 +121,7 @@ class FixedDistribution final : public CandidateDistribution {
       (shares[h] < 1 ? low : high).push_back(h);
     }
     for (size_t i = 0; i < n; ++i) cells_[i].share = static_cast<float>(shares[i]);
-    for (const auto* rest : {&high, &low}) {  // 1 except for rounding
+    for (const auto* rest : {&high, &low}) {  // their probability is 1 except for rounding
       for (const size_t i : *rest) cells_[i] = {1, i};
     }
   }
@@ -147,7 +147,7 @@ class FixedDistribution final : public CandidateDistribution {
   int64_t possible_ = 0;
 };
 
-// The weights of the classes of one shard of all.
+// Reads the weights of the classes of one shard.
 class WeightReader {
  public:
   // A table of more classes would take gigabytes.
@@ -166,7 +166,7 @@ class WeightReader {
     if (range_ > kMaxClasses) {
       return errors::InvalidArgument("range_max must be at most ", kMaxClasses, ", got ", range_);
     }
-    // The ids shard_, shard_ + shards_, ... belong to the shard. More ids than there are in all is always an
+    // The ids shard_, shard_ + shards_, ... belong to the shard. More ids than the range are always an
     // error.
     const int64_t own = ids > shard_ ? (ids - shard_ - 1) / shards_ + 1 : 0;
     if (own > range_ || ids > INT32_MAX) return WrongNumber(ids);
@@ -174,10 +174,10 @@ class WeightReader {
     return Status();
   }
   void Add(float weight) {
-    // In a shard, ids count what stands before.
+    // In a shard, ids count from the start of the file.
     if (next_++ % shards_ == shard_) weights_.push_back(std::pow(weight, distortion_));
   }
-  // Ids go on from the weights that are there.
+  // Ids continue after the weights that were read.
   void BeginWeights() { next_ = static_cast<int64_t>(weights_.size()); }
   StatusOr<std::vector<float>> Finish() {
     if (static_cast<int64_t>(weights_.size()) != range_)
@@ -202,7 +202,7 @@ class WeightReader {
   std::vector<float> weights_;
 };
 
-// In a line of comma-separated fields the last one is the weight.
+// The last of comma-separated fields in a line is the weight.
 Status ReadWeights(const std::string& path, WeightReader& reader) {
   MR_ASSIGN_OR_RETURN(const std::string text, ReadFileToString(Env::Posix(), path));
   size_t begin = 0;

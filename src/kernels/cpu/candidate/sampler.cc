@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Candidates for the softmax of many classes, with how often each was to be expected.
+// Candidate samplers for the softmax of many classes, with expected counts.
 #include "kernels/cpu/candidate/distribution.h"
 
 #include <cfloat>
@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// Draws between two looks at whether the step was cancelled.
+// The number of draws between checks for cancellation.
 constexpr int64_t kDrawsPerCheck = 4096;
 
 float ExpectedCount(float probability, int64_t samples, int64_t tries) {
@@ -30,7 +30,7 @@ struct SamplerOptions {
   bool unique = false;
 };
 
-// Draws from `distribution`, in output 0, and the counts of the true classes and of the samples.
+// Draws from `distribution` to output 0, and computes expected counts of the true classes and the samples.
 class SamplerKernel final : public OpKernel {
  public:
   SamplerKernel(KernelConstruction& c, std::unique_ptr<CandidateDistribution> distribution)
@@ -92,7 +92,7 @@ class SamplerKernel final : public OpKernel {
   const SamplerOptions options_;
   GuardedPhilox generator_;
   Turns turns_;
-  const std::unique_ptr<CandidateDistribution> distribution_;  // learns in a turn only
+  const std::unique_ptr<CandidateDistribution> distribution_;  // updated by one run at a time only
 };
 
 // Every class is a candidate.
@@ -135,9 +135,9 @@ class AccidentalHitsKernel final : public OpKernel {
       return errors::InvalidArgument(
           "sampled_candidates must be a vector, which is typically an output from CandidateSampler");
     }
-    std::unordered_map<int64_t, int64_t> places;  // of a candidate that occurs twice, the last
+    std::unordered_map<int64_t, int64_t> places;  // of a candidate that occurs twice, the last one
     for (int64_t i = 0; i < candidates.num_elements(); ++i) places[candidates.data<int64_t>()[i]] = i;
-    std::vector<std::pair<int64_t, int64_t>> hits;  // row and place
+    std::vector<std::pair<int64_t, int64_t>> hits;  // row and index
     for (int64_t i = 0; i < classes.num_elements(); ++i) {
       const auto found = places.find(classes.data<int64_t>()[i]);
       if (found != places.end()) hits.emplace_back(i / num_true_, found->second);

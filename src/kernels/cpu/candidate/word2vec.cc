@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Pairs of near words of a text, and steps of training on them: Mikolov and others, "Distributed
+// Pairs of nearby words of a text, and training steps on them: Mikolov and others, "Distributed
 // Representations of Words and Phrases and their Compositionality".
 #include <algorithm>
 #include <cmath>
@@ -15,13 +15,13 @@
 namespace millrace {
 namespace {
 
-// Words that go into a sentence, whatever the text says.
+// The number of words of a sentence, whatever the text.
 constexpr int64_t kSentenceSize = 1000;
-// Words between two looks at whether the step was cancelled, and in all for one sentence: a threshold may
-// drop nearly all.
+// The number of words between checks for cancellation, and the limit for one sentence: subsampling may drop
+// nearly all words.
 constexpr int64_t kWordsPerCheck = 4096;
 constexpr int64_t kMaxWords = int64_t{1} << 32;
-// Negative samples between two such looks.
+// The number of negative samples between such checks.
 constexpr int64_t kSamplesPerCheck = 256;
 
 constexpr std::string_view kBlanks = " \t\n\v\f\r";
@@ -37,8 +37,8 @@ std::vector<std::string_view> WordsOf(std::string_view text) {
   return words;
 }
 
-// A text as numbers of its words. 0 stands for all rare ones; the others go by how often they occur, and then
-// by where first.
+// A text as indices of its words. 0 stands for all rare words; the others are ordered by frequency, then by
+// their first occurrence.
 struct Corpus {
   Tensor words, counts;
   std::vector<int32_t> ids;
@@ -81,7 +81,7 @@ struct Corpus {
   }
 };
 
-// Pairs each word of a sentence with the words within a distance that is drawn for every word, up to the
+// Pairs each word of a sentence with the words within a distance that is drawn for each word, up to the
 // window.
 class SkipgramKernel final : public OpKernel {
  public:
@@ -138,7 +138,7 @@ class SkipgramKernel final : public OpKernel {
     return Status();
   }
 
-  // Frequent words are left out at times.
+  // Frequent words are dropped randomly.
   Status NextSentence(const KernelContext& context) {
     const auto size = static_cast<int64_t>(corpus_.ids.size());
     const double threshold = static_cast<double>(subsample_) * static_cast<double>(size);
@@ -170,7 +170,7 @@ class SkipgramKernel final : public OpKernel {
   const float subsample_;
   Corpus corpus_;
   Turns turns_;
-  // The random numbers of the step whose turn it is.
+  // The random numbers of the step that has the turn.
   PhiloxStream stream_;
   std::vector<int32_t> sentence_;
   int64_t next_ = 0;            // in the text
@@ -247,7 +247,7 @@ class NegTrainKernel final : public OpKernel {
   }
 
  private:
-  // Moves `out` toward (or away from) `in`, and adds to `change` what `in` is to move by.
+  // Moves `out` toward (or away from) `in`, and adds the corresponding change of `in` to `change`.
   static void Pull(const float* in, float* out, float rate, bool toward, std::vector<float>& change) {
     float dot = 0;
     for (size_t d = 0; d < change.size(); ++d) dot += in[d] * out[d];

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// First centers for k-means: by k-means++ (Arthur and Vassilvitskii, with the best of several draws for each
-// center) and by the chain of K-MC2 (Bachem and others); and the nearest centers of points.
+// Initial centers for k-means: by k-means++ (Arthur and Vassilvitskii, with the best of several draws for
+// each center) and by the chain of K-MC2 (Bachem and others); the nearest centers of points.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -33,7 +33,7 @@ Status CheckCancelled(const KernelContext& context) {
   return errors::Cancelled("The step was cancelled while points were clustered");
 }
 
-// Sums side by side, which are then added in order.
+// Partial sums side by side, which are then added in order.
 inline MR_INLINE_LAMBDA float SquaredDistance(const float* a, const float* b, int64_t n) {
   constexpr int kLanes = 16;
   float sums[kLanes];
@@ -89,7 +89,7 @@ class PlusPlusKernel final : public OpKernel {
           sums_(static_cast<size_t>(n_)),
           taken_(static_cast<size_t>(n_)) {}
 
-    // The best of `retries` + 1 draws: the one that leaves the smallest sum of distances.
+    // The best of `retries` + 1 draws: the one with the smallest sum of distances.
     StatusOr<int64_t> Next(int64_t retries) {
       std::partial_sum(distances_.begin(), distances_.end(), sums_.begin());
       int64_t best = -1;
@@ -111,15 +111,15 @@ class PlusPlusKernel final : public OpKernel {
     }
 
    private:
-    // Draws that give a point that is taken, which is as good as impossible, before any other serves.
+    // The number of draws of an already taken point (a practically impossible case) before any other is used.
     static constexpr int kMostDraws = 1000;
 
-    // Each point as likely as its distance to the nearest one that is taken; the first one evenly.
+    // Draws a point in proportion to its distance to the nearest taken one; the first one uniformly.
     int64_t Draw() {
       if (!any_) return static_cast<int64_t>(stream_.Uniform64(static_cast<uint64_t>(n_)));
       for (int i = 0; i < kMostDraws; ++i) {
         const auto at = std::upper_bound(sums_.begin(), sums_.end(), stream_.NextFloat() * sums_.back());
-        if (at == sums_.end()) break;  // all distances are zero, or none is a number
+        if (at == sums_.end()) break;  // all distances are zero or NaN
         const int64_t index = at - sums_.begin();
         if (!taken_[static_cast<size_t>(index)]) return index;
       }
@@ -128,7 +128,7 @@ class PlusPlusKernel final : public OpKernel {
       }
       return 0;
     }
-    // The distances once `drawn` is taken, too, and their sum.
+    // The distances if `drawn` is taken, too, and their sum.
     float Distances(int64_t drawn, std::vector<float>& distances) {
       const int64_t d = points_.dim(1);
       const float* all = points_.data<float>();
@@ -147,7 +147,7 @@ class PlusPlusKernel final : public OpKernel {
     const Tensor& points_;
     const int64_t n_;
     PhiloxStream stream_;
-    std::vector<float> distances_;  // half the square of that to the nearest point that is taken
+    std::vector<float> distances_;  // half the squared distance to the nearest point that is taken
     std::vector<float> sums_;
     std::vector<bool> taken_;
     bool any_ = false;
@@ -168,7 +168,7 @@ class ChainKernel final : public OpKernel {
     const std::span<const float> all = distances.flat<float>();
     size_t at = 0;
     for (size_t i = 1; i < all.size(); ++i) {
-      // The chain moves with the probability of the ratio of the distances.
+      // The chain moves with a probability of the ratio of the distances.
       if (all[i] > stream.NextFloat() * all[at]) at = i;
     }
     out->scalar<int64_t>() = static_cast<int64_t>(at);
@@ -176,7 +176,7 @@ class ChainKernel final : public OpKernel {
   }
 };
 
-// points, centers, k -> indices, squared distances; of equally near ones the first comes first
+// points, centers, k -> indices, squared distances; of equally near centers the first comes first
 class NearestKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -225,9 +225,9 @@ class NearestKernel final : public OpKernel {
 
  private:
   static constexpr int kCenters = 16, kPoints = 4;  // side by side
-  static constexpr int64_t kMostInserted = 16;      // of more nearest ones a heap is made
+  static constexpr int64_t kMostInserted = 16;      // for more, a heap is used
 
-  // With zeros up to a multiple of kCenters.
+  // Padded with zeros to a multiple of kCenters.
   static StatusOr<Tensor> Transposed(KernelContext& context, const Tensor& matrix) {
     const int64_t n = matrix.dim(0), d = matrix.dim(1), width = (n + kCenters - 1) / kCenters * kCenters;
     MR_ASSIGN_OR_RETURN(Tensor out, context.AllocateTemp(DataType::kFloat, TensorShape({d, width})));
@@ -258,7 +258,7 @@ class NearestKernel final : public OpKernel {
     });
   }
 
-  // What is no number is farther than all.
+  // NaN is larger than all numbers.
   static bool Nearer(float x, float y) { return (x == x) & !(x >= y); }
 
   static void Nearest(std::span<const float> sums, std::vector<int64_t>& order, int64_t k, int64_t* indices,

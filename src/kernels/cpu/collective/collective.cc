@@ -14,7 +14,7 @@ namespace {
 
 using Kind = CollectiveMember::Kind;
 
-// Finds its group once, and then runs its part of the operation in each step.
+// Finds its group once, and runs its part of the operation in each step.
 class CollectiveKernel : public AsyncOpKernel {
  public:
   CollectiveKernel(KernelConstruction& c, Kind kind) : AsyncOpKernel(c) {
@@ -117,7 +117,7 @@ class CollectiveReduceKernel final : public CollectiveKernel {
     }
     divide_ = final_op == "Div";
     for (const int64_t offset : c.Attr<std::vector<int64_t>>("subdiv_offsets")) {
-      // The ring has one direction and one order of addition, wherever chunks begin.
+      // The ring has one direction and one order of addition, so subdivisions have no effect.
       if (offset < -group_size() || offset > group_size())
         c.SetError(errors::InvalidArgument("subdiv_offsets: ", offset, " is no offset in a group of ",
                                            group_size()));

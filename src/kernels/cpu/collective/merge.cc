@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// In which type arithmetic is done. Sums of integers wrap around.
+// The type of the arithmetic. Sums of integers wrap around.
 template <typename T>
 using Wide =
     std::conditional_t<std::is_same_v<T, half>, float,

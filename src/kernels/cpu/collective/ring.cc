@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kChunkBytes = int64_t{1} << 20;
 constexpr int64_t kMostChunks = 32;
 
-// The elements of a tensor in pieces, which share its buffer. All members cut alike.
+// The elements of a tensor in chunks, which share its buffer. All members cut alike.
 std::vector<Tensor> Cut(const Tensor& tensor) {
   const int64_t n = tensor.num_elements();
   const auto bytes = static_cast<int64_t>(tensor.num_bytes());
@@ -146,7 +146,7 @@ void Ring::End(const Status& status) {
     first_error = status_.ok();
     status_.Update(status);
   }
-  // The rest of what waits ends with it, everywhere.
+  // Ends all other waiting operations of the step, in all tasks.
   if (first_error) step_->Abort(status);
   UniqueFunction<void(Status)> done;
   Status result;

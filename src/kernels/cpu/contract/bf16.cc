@@ -23,7 +23,7 @@ namespace millrace::cpu {
 namespace {
 
 #if defined(__x86_64__) && defined(__linux__)
-// The system saves the state of the tiles and lets this process use them.
+// Asks the system to save the state of the tiles and to let this process use them; false if it refuses.
 bool MayUseTiles() {
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
   constexpr long kTileData = 18;
@@ -63,7 +63,7 @@ Bf16Unit DetectedBf16Unit() {
   return detected;
 }
 
-// Relaxed: the value stands alone, nothing is published with it.
+// Relaxed: no other memory is published with the value.
 Bf16Unit ActiveBf16Unit() { return Active().load(std::memory_order_relaxed); }
 
 void SetActiveBf16UnitForTest(Bf16Unit unit) {
@@ -84,9 +84,9 @@ const Bf16Kernels* ActiveBf16Kernels() {
 
 namespace {
 
-// A product is worth packing its operands; with few rows or columns tiles would be empty for the most part,
-// and their memory large beside that of the operands. Matrices of floats could be multiplied as they are, so
-// that B must be used for more rows.
+// Whether a product is worth packing its operands; with few rows or columns most of each tile would be empty,
+// and the packed operands much larger than the originals. Matrices of floats could be multiplied as they are,
+// so B must be used for more rows.
 bool Pays(const GemmShape& s, bool packs_floats) {
   constexpr int64_t kMinColumns = 8, kMinDepth = 8;
   constexpr double kMinProducts = 1 << 14;
@@ -161,14 +161,14 @@ void Bf16Results::Multiply(const Bf16Kernels& kernels, const uint16_t* a, const 
 
 namespace {
 
-// How the groups of A and the panels of B are dealt out. Depends on the shape only.
+// The distribution of the groups of A and the panels of B to units. Depends on the shape only.
 struct Units {
   int64_t groups, panels;  // of a unit
   int64_t across, down;    // units
 };
 
 Units UnitsOf(int64_t groups, int64_t panels, int64_t steps) {
-  // Work of about 20 us, and rows of A that fit into the second cache beside a panel of B.
+  // Work of about 20 us, and rows of A that fit into the second cache together with a panel of B.
   constexpr int64_t kBlockSteps = 512, kCacheElements = 1 << 18;
   const int64_t blocks = std::max<int64_t>(kBlockSteps / std::max<int64_t>(steps, 1), 1);
   Units u{};
@@ -201,7 +201,7 @@ bool GemmBf16(const GemmShape& s, const In* a, const In* b, Out* c, Parallel& pa
   };
   const Bf16Results results{.out = c, .to_float = sizeof(Out) == 4, .columns = s.n, .epilogue = epilogue};
   const Units units = UnitsOf(groups, panels, steps);
-  // Rows are packed by the unit that uses them, or when there are several for all of them.
+  // Rows are packed by the unit that uses them or, if several units use them, in advance.
   if (packed == nullptr) {
     PackPanels(s.k, s.n, b, ldb, s.trans_b, of_b.data<uint16_t>(), parallel);
     packed = of_b.data<uint16_t>();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of bfloat16. A row of a product is put together from the pixels that one result looks at; no
-// more than the rows of one block of results exist at a time.
+// Convolutions of bfloat16. A row of a product is assembled from the pixels that one result reads; only the
+// rows of one block of results exist at a time.
 #include <algorithm>
 #include <atomic>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace millrace::cpu {
 namespace {
 
-// Few values along the sums, or few results, do not gain.
+// Short sums, or few results, do not gain.
 constexpr int64_t kMinDepth = 16, kMinColumns = 16, kMinPixels = 16;
 
 bool IsPossible(const ConvParams& p) {
@@ -46,7 +46,7 @@ class Rounded {
   const uint16_t* data_ = nullptr;
 };
 
-// A place that results look at, relative to the one that their position gives.
+// A pixel that results read, relative to their position.
 struct Tap {
   int64_t row, column;
 };
@@ -54,17 +54,17 @@ struct Tap {
 // Results on a grid over each image, each the sum over taps of `depth` values of a pixel.
 struct Windows {
   const uint16_t* images;
-  int64_t in_h, in_w, depth;  // of the images looked at
+  int64_t in_h, in_w, depth;  // of the input images
   int64_t rows, columns;      // of the grid, for each image
-  int64_t step_h, step_w;     // from a place of the grid to the next
+  int64_t step_h, step_w;     // from a grid point to the next
   std::vector<Tap> taps;      // in the order of the rows of B
-  int64_t row_taps;           // taps side by side in one row of the image that make one run; 1: none
-  int64_t out_h, out_w;       // of the images of results
+  int64_t row_taps;           // adjacent taps in one row of the image that form one run; 1: none
+  int64_t out_h, out_w;       // of the output images
   int64_t out_step_h, out_step_w, out_top, out_left;
 
   int64_t results(int64_t batch) const { return batch * rows * columns; }
 
-  // The values that result `index` looks at.
+  // The values that result `index` reads.
   void RunsOf(int64_t index, std::vector<Bf16Run>* runs) const {
     const int64_t image = index / (rows * columns), place = index % (rows * columns);
     const int64_t y = place / columns * step_h, x = place % columns * step_w;
@@ -98,7 +98,7 @@ bool MultiplyWindows(const Windows& windows, int64_t batch, bool aligned, const 
       aligned ? taps * CeilDiv(windows.depth, kBf16Step) : CeilDiv(taps * windows.depth, kBf16Step);
   const int64_t size = steps * kBf16StepElements;
   const int64_t total = windows.results(batch), panels = CeilDiv(results.columns, kBf16Group);
-  // Groups of rows that share the reading of B, as far as they fit into the second cache.
+  // Groups of rows that share each read of B, as far as they fit into the second cache.
   constexpr int64_t kCacheElements = 1 << 18, kMinUnits = 8;
   const int64_t all = CeilDiv(total, kBf16Group);
   const int64_t groups = std::clamp<int64_t>(std::min(kCacheElements / size, all / kMinUnits), 1, 8);
@@ -234,7 +234,7 @@ Windows BackwardWindows(const ConvParams& p, const uint16_t* gradients, const Ax
   return w;
 }
 
-// Pixels that no tap looks at have no gradient.
+// Pixels that no tap reads have no gradient.
 template <typename Out>
 void Clear(Out* out, int64_t count) {
   std::fill(out, out + count, Out(0));
@@ -252,7 +252,7 @@ bool ConvBackpropInputBf16(const ConvParams& p, const In* filter, const In* out_
   }
   const std::vector<AxisPhase> rows = PhasesOf(RowAxis(p)), columns = PhasesOf(ColumnAxis(p));
   const Rounded gradients(out_grad, Pixels(p) * p.out_c, parallel);
-  // For each tap the transposed matrix of one pixel of the filter, its rows filled up to a step.
+  // For each tap the transposed matrix of one pixel of the filter, its rows padded to a step.
   const int64_t tap_steps = CeilDiv(p.out_c, kBf16Step), panels = CeilDiv(p.in_c, kBf16Group);
   const int64_t taps = p.filter_h * p.filter_w;
   const Scratch scratch = Scratch::Of<uint16_t>(taps * tap_steps * panels * kBf16StepElements);
@@ -312,7 +312,7 @@ struct FilterGrid {
   }
 };
 
-// Of what pixel `index` looks at, the values [begin, end).
+// The values [begin, end) of those that pixel `index` reads.
 void RunsWithin(const Windows& windows, int64_t index, int64_t begin, int64_t end, std::vector<Bf16Run>* all,
                 std::vector<Bf16Run>* runs) {
   windows.RunsOf(index, all);
@@ -325,7 +325,7 @@ void RunsWithin(const Windows& windows, int64_t index, int64_t begin, int64_t en
   }
 }
 
-// Sums of one unit; they lie in blocks of 32 x 32, those of one panel of columns together.
+// The sums of one unit, in blocks of 32 x 32; the blocks of one panel of columns are contiguous.
 class FilterUnit {
  public:
   FilterUnit(const ConvParams& p, const FilterGrid& grid, const Windows& windows, const uint16_t* gradients)
@@ -341,7 +341,7 @@ class FilterUnit {
 
   bool ok() const { return lines_.ok() && packed_.ok() && sums_.ok(); }
 
-  // Into out[depth, out_c], rows of the unit's range.
+  // Writes to out[depth, out_c], rows of the unit's range.
   void Run(int64_t range, int64_t part, float* out) {
     const Bf16Kernels& kernels = *ActiveBf16Kernels();
     const int64_t begin = range * grid_.columns, end = std::min(begin + grid_.columns, grid_.depth);
@@ -378,7 +378,7 @@ class FilterUnit {
     return sums_.data<float>() + (panel * groups_ + group) * kBf16Sums;
   }
 
-  // Step i of the panels, from pixel `first` on.
+  // Packs step i of the panels, from pixel `first` on.
   void PackStep(int64_t first, int64_t begin, int64_t end, int64_t i) {
     const Bf16Kernels& kernels = *ActiveBf16Kernels();
     auto* const lines = lines_.data<uint16_t>();
@@ -427,7 +427,7 @@ bool ConvBackpropFilterBf16(const ConvParams& p, const In* input, const In* out_
   const Scratch partial = Scratch::Of<float>((grid.parts - (kToFloat ? 1 : 0)) * results);
   if (images.data() == nullptr || !packed.ok() || !partial.ok()) return false;
   const Bf16Kernels& kernels = *ActiveBf16Kernels();
-  // Pieces of the pixels: steps of the operand are independent of each other.
+  // Pieces of the pixels: the steps of an operand are independent of each other.
   constexpr int64_t kPieceSteps = 16;
   const int64_t pieces = CeilDiv(steps, kPieceSteps);
   parallel.For(groups * pieces, kPieceSteps * 200, [&](int64_t begin, int64_t end) {
@@ -444,7 +444,7 @@ bool ConvBackpropFilterBf16(const ConvParams& p, const In* input, const In* out_
     }
   });
   const Windows windows = ForwardWindows(p, images.data());
-  // Part 0 goes to the result itself where that is of floats.
+  // Part 0 is written to the result itself if that is of floats.
   float* const sums = SumsTo(filter_grad, partial);
   const auto part_sums = [&](int64_t part) {
     return part == 0 ? sums : partial.data<float>() + (part - (kToFloat ? 1 : 0)) * results;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Compiled for AVX512-BF16 and AMX (the build gives this file its options) and called where the processor has
-// them. It uses no std code, so that nothing compiled for them can leak to other units.
+// Compiled for AVX512-BF16 and AMX (the build gives this file its options) and called only if the processor
+// supports them. It uses no std code, so that nothing compiled for them can leak to other units.
 #include "kernels/cpu/contract/bf16_simd.h"
 
 #if defined(__AVX512BF16__) && (defined(__AMX_BF16__) || defined(__AMXBF16__))
@@ -19,14 +19,14 @@ __mmask32 Mask32(int64_t count) {
 
 __m512i Rounded(__m512 low, __m512 high) { return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)); }
 
-// `count` values that lie side by side, zeros up to 32.
+// `count` contiguous values, padded with zeros to 32.
 __m512i LoadRow(const float* p, int64_t count) {
   return Rounded(_mm512_maskz_loadu_ps(Mask16(count), p),
                  count > 16 ? _mm512_maskz_loadu_ps(Mask16(count - 16), p + 16) : _mm512_setzero_ps());
 }
 __m512i LoadRow(const uint16_t* p, int64_t count) { return _mm512_maskz_loadu_epi16(Mask32(count), p); }
 
-// Values of 16 columns in two rows, in turns. `second` may be null.
+// The values of 16 columns in two rows, interleaved. `second` may be null.
 __m512i LoadPair(const float* first, const float* second, int64_t columns) {
   const __mmask16 mask = Mask16(columns);
   const __m512i turns = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
@@ -155,7 +155,7 @@ void Finish(const Bf16Finish& f) {
       if (f.bias != nullptr) x = _mm512_add_ps(x, bias);
       const int64_t at = f.offsets[i] + j;
       if (f.residual != nullptr) x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, f.residual + at));
-      // The second operand wins where one is NaN.
+      // The second operand is returned if one is NaN.
       if (f.rectify != Rectify::kNone) x = _mm512_max_ps(_mm512_setzero_ps(), x);
       if (f.rectify == Rectify::kRelu6) x = _mm512_min_ps(_mm512_set1_ps(6), x);
       if (f.to_float) {
@@ -168,7 +168,7 @@ void Finish(const Bf16Finish& f) {
   }
 }
 
-// By AMX: four tiles of sums.
+// With AMX: four tiles of sums.
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
@@ -186,7 +186,7 @@ void BeginAmx(int64_t rows) {
     config.row_bytes[i] = 64;
     config.rows[i] = i < 6 ? height : 16;
   }
-  // The intrinsic of gcc 12 says that it reads eight bytes.
+  // The intrinsic of gcc 12 declares that it reads only eight bytes.
   __asm__ volatile("" : "+m"(config));
   _tile_loadconfig(&config);
 }
@@ -240,7 +240,7 @@ void MultiplyByAmx(const Bf16Block& g) {
   }
 }
 
-// By AVX512-BF16: eight rows of two vectors of sums.
+// With AVX512-BF16: eight rows of two vectors of sums.
 
 template <int kRows>
 void MultiplyRows(const Bf16Block& g, const uint16_t* a, float* sums) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Against plain loops in double. The factors are rounded first, so that their products are exact in float and
-// a sum of k of them is off by at most k * 2^-24 of the sum of their magnitudes; a result that is a bfloat16
-// by 2^-8 of itself more.
+// Compares with plain loops in double. The factors are rounded first, so that their products are exact in
+// float and the error of a sum of k of them is at most k * 2^-24 of the sum of their magnitudes; for a
+// bfloat16 result plus 2^-8 of its value.
 #include "kernels/cpu/contract/bf16.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ std::vector<T> Numbers(Random& random, int64_t count) {
   return bits;
 }
 
-// Units that this processor has, and the active one restored at the end. False: none.
+// Calls fn for each unit of this processor, and restores the active one. False: none.
 template <typename F>
 bool ForEachUnit(const F& fn) {
   const Bf16Unit before = ActiveBf16Unit();
@@ -51,7 +51,7 @@ bool ForEachUnit(const F& fn) {
 #define MR_FOR_EACH_UNIT(...) \
   if (!ForEachUnit(__VA_ARGS__)) GTEST_SKIP() << "this processor has no instructions for bfloat16"
 
-// A result and what it may be off by.
+// A result and the sum of the magnitudes of its terms.
 struct Sum {
   double value = 0, magnitude = 0;
   int64_t terms = 0;
@@ -78,7 +78,7 @@ void CheckGemm(int count) {
     for (int i = 0; i < count; ++i) {
       const int64_t limit = i % 5 == 0 ? 200 : 70;
       GemmShape s{.m = random.Int(16, limit), .n = random.Int(8, limit), .k = random.Int(8, 2 * limit)};
-      while (s.m * s.n * s.k < 1 << 14) s.k += 50;  // smaller ones are left to the caller
+      while (s.m * s.n * s.k < 1 << 14) s.k += 50;  // the caller would not use smaller ones
       s.trans_a = random.Coin(), s.trans_b = random.Coin();
       s.lda = (s.trans_a ? s.m : s.k) + random.Int(0, 3);
       s.ldb = (s.trans_b ? s.k : s.n) + random.Int(0, 3);
@@ -182,7 +182,7 @@ TEST(GemmBf16, ShapesThatDoNotGainAreLeftToTheCaller) {
   SetActiveBf16UnitForTest(before);
 }
 
-// A convolution, large enough to gain, with anything else at random.
+// A convolution that is large enough to gain, otherwise random.
 ConvParams RandomConv(Random& random) {
   ConvParams p{.batch = random.Int(1, 3), .in_h = random.Int(6, 20), .in_w = random.Int(6, 20)};
   const auto channels = [&] { return random.Coin() ? 32 * random.Int(1, 2) : random.Int(16, 70); };

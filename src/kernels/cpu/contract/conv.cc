@@ -19,8 +19,8 @@
 namespace millrace::cpu {
 namespace {
 
-// A filter of one pixel, or one that covers the image once, makes a matrix product of the tensors as they
-// lie: [rows, inner] x [inner, out_c].
+// A filter of one pixel, or one that covers the image once, is a matrix product of the tensors as they are:
+// [rows, inner] x [inner, out_c].
 std::optional<GemmShape> AsProduct(const ConvParams& p) {
   if (p.layout != ImageLayout::kNhwc || p.pad_top != 0 || p.pad_left != 0) return std::nullopt;
   if (p.filter_h == 1 && p.filter_w == 1 && p.stride_h == 1 && p.stride_w == 1 && p.out_h == p.in_h &&
@@ -41,7 +41,7 @@ bool FillsVectors(int64_t channels) {
   return channels >= lanes && 4 * channels >= 3 * RoundUp(channels, lanes);
 }
 
-// Images between [channels, pixels] and [pixels, channels].
+// Transposes images between [channels, pixels] and [pixels, channels].
 template <typename T>
 void TransposeImages(const T* src, int64_t images, int64_t rows, int64_t cols, T* dst, Parallel& parallel) {
   const auto transpose = ActiveKernels<T>().transpose;
@@ -93,7 +93,7 @@ struct ConvPlan::Impl {
         direct->Forward(input, filter, output, parallel, epilogue, packed)) {
       return;
     }
-    // Elsewhere results are not yet where the residual lies.
+    // Otherwise the results are not yet in the layout of the residual.
     ConvEpilogue<T> early = epilogue;
     early.residual = nullptr;
     early.rows = nullptr;
@@ -105,7 +105,7 @@ struct ConvPlan::Impl {
     Finish(output, parallel, epilogue);
   }
 
-  // By way of NHWC copies of NCHW images.
+  // With NHWC copies of NCHW images.
   template <typename T>
   bool ForwardCopied(const T* input, const T* filter, T* output, Parallel& parallel,
                      const ConvEpilogue<T>& epilogue, const T* packed) const {
@@ -118,7 +118,7 @@ struct ConvPlan::Impl {
     return true;
   }
 
-  // Beyond so many results for each panel of the filter, packing it each time takes no time beside using it.
+  // With more results than this for each panel of the filter, packing it each time costs little.
   std::optional<PackedShape> packing() const {
     constexpr int64_t kMaxRows = 4096, kMaxElements = 1 << 23;
     if (product) {
@@ -197,16 +197,16 @@ struct ConvPlan::Impl {
     PlainBackpropFilter(params, input, out_grad, filter_grad, parallel);
   }
 
-  // A tensor of the images as NHWC: itself, or a copy where the layout is NCHW.
+  // A tensor of the images as NHWC: itself, or a copy if the layout is NCHW.
   template <typename T>
   class Nhwc {
    public:
-    // To read.
+    // For reading.
     Nhwc(const Impl& plan, int64_t pixels, int64_t channels, const T* tensor, Parallel& parallel)
         : Nhwc(plan, pixels, channels, const_cast<T*>(tensor)) {
       if (copied_ && ok()) TransposeImages(tensor, images_, channels_, pixels_, data(), parallel);
     }
-    // To write.
+    // For writing.
     Nhwc(const Impl& plan, int64_t pixels, int64_t channels, T* tensor)
         : copied_(plan.params.layout == ImageLayout::kNchw),
           images_(plan.params.batch),
@@ -231,7 +231,7 @@ struct ConvPlan::Impl {
   int64_t in_pixels() const { return params.in_h * params.in_w; }
   int64_t out_pixels() const { return params.out_h * params.out_w; }
 
-  // Sums for one thread beyond which the planes don't pay.
+  // The number of sums per thread beyond which the planar algorithm is not faster.
   static constexpr int64_t kMaxSums = 1 << 20;
 
   ConvParams params;
@@ -239,8 +239,8 @@ struct ConvPlan::Impl {
   std::optional<PlanarConv> planar;
   std::optional<DirectConv> direct;
   std::optional<WinogradConv> winograd;
-  bool winograd_changing = false;              // for filters that are not packed, too
-  std::optional<WinogradConv> winograd_input;  // takes the gradient of the output to the input's
+  bool winograd_changing = false;              // also for filters that are not packed
+  std::optional<WinogradConv> winograd_input;  // computes the input's gradient from the output's
   std::optional<WinogradFilterGrad> winograd_filter;
   std::optional<RowFilterGrad> row_filter;
 };

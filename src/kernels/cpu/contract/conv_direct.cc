@@ -12,7 +12,7 @@ namespace millrace::cpu {
 namespace {
 
 constexpr int64_t kBandElements = 64 << 10;  // of a padded band, so that it stays in the second-level cache
-constexpr int64_t kLargeFilter = 256 << 10;  // elements that don't stay there beside others
+constexpr int64_t kLargeFilter = 256 << 10;  // elements that don't stay there together with others
 constexpr int64_t kLargeBandElements = 256 << 10;
 constexpr int64_t kLargeUnitElements = 384
                                        << 10;  // of several images, for each of which it would be read again
@@ -157,7 +157,7 @@ void DirectConv::MakeBackward() {
   }
 }
 
-// Later taps look at earlier pixels, so taps in descending order are contiguous pixels where their shifts are
+// Later taps read earlier pixels, so taps in descending order are contiguous pixels if their shifts are
 // consecutive.
 void DirectConv::MakeRuns(const AxisPhase& row, const AxisPhase& column, Phase& phase) const {
   const std::vector<int64_t> kws(column.taps.rbegin(), column.taps.rend());
@@ -177,7 +177,7 @@ void DirectConv::MakeRuns(const AxisPhase& row, const AxisPhase& column, Phase& 
   }
 }
 
-// Copies the band into `padded`, zeros around it.
+// Copies the band to `padded`, with zeros around it.
 template <typename T>
 void DirectConv::Fill(const Window& w, const T* image, int64_t band, T* padded) {
   const int64_t top = w.top + band * w.step;

@@ -32,7 +32,7 @@ void ForEachPair(const ConvParams& p, int64_t image, int64_t oh, const F& fn) {
   }
 }
 
-// Multiply-adds of one output row; what the estimates are made of.
+// Multiply-adds of one output row, for estimates of cost.
 double RowWork(const ConvParams& p) {
   const double taps = static_cast<double>(p.filter_h) * static_cast<double>(p.filter_w);
   return taps * static_cast<double>(p.in_c) * static_cast<double>(p.out_c) * static_cast<double>(p.out_w) *

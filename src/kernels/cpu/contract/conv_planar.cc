@@ -16,7 +16,7 @@ constexpr int64_t kGroupElements = 24 << 10;  // of a group of small images
 constexpr int64_t kMaxParts = 16;             // partial sums of the filter's gradient
 constexpr int64_t kMaxPartialElements = 4 << 20;
 
-// `pixels` pixels of `channels` channels each into one run per channel.
+// Copies `pixels` pixels of `channels` channels each to one run per channel.
 template <typename T>
 void Spread(const T* src, int64_t pixel, int64_t channel, int64_t pixels, int64_t channels, T* dst,
             int64_t dst_plane) {
@@ -66,7 +66,7 @@ PlanarConv::Bands PlanarConv::BandsOf(int64_t rows, int64_t columns, int64_t ext
   bands.planes = planes;
   const double row_elements = static_cast<double>(bands.pitch) * static_cast<double>(planes + outputs);
   const double fit = static_cast<double>(kBandElements) / row_elements - static_cast<double>(extra_rows);
-  // A band at least as high as what it shares with its neighbours.
+  // The height of a band is at least the number of rows that it shares with its neighbours.
   const int64_t wanted = std::max<int64_t>({static_cast<int64_t>(fit), 2 * extra_rows, 1});
   bands.count = CeilDiv(rows, std::min(wanted, rows));
   bands.rows = CeilDiv(rows, bands.count);
@@ -155,7 +155,7 @@ void PlanarConv::MakeGradTables() {
   }
 }
 
-// Planes of the input rows that output rows from first_row see.
+// Fills the planes of the input rows that output rows from first_row on read.
 template <typename T>
 void PlanarConv::FillSignal(const T* input, int64_t image, int64_t first_row, T* signal) const {
   Clear(signal, forward_.signal() + kMaxLanes);
@@ -207,7 +207,7 @@ void PlanarConv::ForwardBand(int64_t unit, const T* input, const T* filter, T* o
 template <typename T>
 bool PlanarConv::Forward(const T* input, const T* filter, T* output, Parallel& parallel,
                          const ConvEpilogue<T>& epilogue) const {
-  // Channels of the output are few, so the filter is scaled instead.
+  // The output has few channels, so the filter is scaled instead.
   const int64_t taps = static_cast<int64_t>(tap_offsets_.size());
   const Scratch scaled = Scratch::Of<T>(epilogue.scale == nullptr ? 0 : taps * p_.out_c);
   if (!scaled.ok()) return false;
@@ -234,7 +234,7 @@ bool PlanarConv::Forward(const T* input, const T* filter, T* output, Parallel& p
   return ok;
 }
 
-// Planes of the output rows that input rows from q row `first_row` on look back to.
+// Fills the planes of the output rows that read the input rows from q row `first_row` on.
 template <typename T>
 void PlanarConv::FillGrad(const T* out_grad, int64_t image, int64_t first_row, T* signal) const {
   Clear(signal, backward_.signal() + kMaxLanes);
@@ -298,7 +298,7 @@ bool PlanarConv::BackpropInput(const T* filter, const T* out_grad, T* in_grad, P
       to += p_.in_c * p_.out_c;
     }
   }
-  // Pixels of a phase that no tap looks at get zero.
+  // Pixels of a phase that no tap reads get zero.
   const bool all_phases = static_cast<int64_t>(row_phases_.size()) == rows_.stride &&
                           static_cast<int64_t>(column_phases_.size()) == columns_.stride;
   if (!all_phases) {
@@ -362,7 +362,7 @@ void PlanarConv::BackpropFilterPart(int64_t part, const T* input, const T* out_g
                                         .length = length,
                                         .sums = sums});
   }
-  T* const folded = scratch;  // the planes are done with
+  T* const folded = scratch;  // the planes are no longer needed
   kernels.fold_lanes(sums, taps * p_.out_c, folded);
   for (int64_t t = 0; t < taps; ++t) {
     std::copy_n(folded + t * p_.out_c, p_.out_c, partial + ordered_taps_[t] * p_.out_c);

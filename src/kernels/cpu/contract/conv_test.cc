@@ -114,7 +114,7 @@ void CheckPacked(const ConvParams& p, uint32_t seed) {
     const ConvPlan plan(p);
     const std::optional<PackedShape> shape = plan.packing();
     EXPECT_TRUE(shape.has_value() || p.out_c % 16 != 0) << Describe(p);
-    if (!shape.has_value()) return;  // vectors would run half empty
+    if (!shape.has_value()) return;  // otherwise vectors would be half empty
     ASSERT_FALSE(shape->winograd) << Describe(p);
     std::vector<float> packed = Filled<float>(PackedElements<float>(*shape), kUntouched);
     PackMatrix(*shape, t.filter.data(), p.out_c, false, packed.data());
@@ -131,7 +131,7 @@ void CheckPacked(const ConvParams& p, uint32_t seed) {
 
 TEST(Conv, PackedFiltersGiveTheSameBits) {
   uint32_t seed = 1;
-  // Channels around the edges of panels and vectors; depths done in parts, by whole runs and within runs.
+  // Channels around the sizes of panels and vectors; depths done in parts, by whole runs and within runs.
   for (const int64_t out_c : {16, 33, 48, 63, 64, 65, 97, 112, 145, 200}) {
     CheckPacked(Same(2, 7, 20, 3, out_c, 1), seed++);
     CheckPacked(Same(2, 5, 50, 1, out_c, 1), seed++);
@@ -170,7 +170,7 @@ void CheckWinograd(const ConvParams& p, uint32_t seed) {
     const std::vector<double> input(t.input.begin(), t.input.end()), filter(t.filter.begin(), t.filter.end());
     std::vector<double> want(got.size());
     plan.Forward(input.data(), filter.data(), want.data(), serial);
-    // Without the epilogue, too.
+    // Also without the epilogue.
     plan.Forward(t.input.data(), nothing.data(), again.data(), serial, {}, packed.data());
     const double tolerance = 2e-6 * std::sqrt(9.0 * static_cast<double>(p.in_c));
     for (size_t i = 0; i < got.size(); ++i) {
@@ -220,7 +220,7 @@ TEST(Conv, WinogradsMethodIsForPlainFiltersOfThreeByThree) {
   });
 }
 
-// Values whose differences would be NaN are left to the plain method: same bits as without packing.
+// Values whose differences would be NaN are computed by the plain method: same bits as without packing.
 TEST(Conv, WinogradsMethodRefusesInfinitiesAndNan) {
   const ConvParams p = Same(1, 14, 32, 3, 32, 1);
   constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -283,7 +283,7 @@ TEST(Conv, GradientsByWinogradsMethodAreTheSameBitsForEveryNumberOfThreads) {
   }
 }
 
-// One infinite value: results are infinite where the definition says so, and finite elsewhere.
+// One infinite value: results are infinite where they are by definition, and finite elsewhere.
 TEST(Conv, WinogradsMethodMakesNoNanOfInfinities) {
   const auto kind = [](auto x) { return std::isnan(x) ? 2 : std::isinf(x) ? 1 : 0; };
   for (const int which : {0, 1, 2}) {

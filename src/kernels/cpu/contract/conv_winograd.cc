@@ -13,7 +13,7 @@
 namespace millrace::cpu {
 namespace {
 
-constexpr int64_t kHeader = 16;  // floats before the matrices; the first is 1 where the filter was refused
+constexpr int64_t kHeader = 16;  // floats before the matrices; the first is 1 if the filter was refused
 constexpr int64_t kMinChannels = 32;
 constexpr int64_t kMinChannelsOfGradient = 16;
 constexpr int64_t kMinTiles = 24;
@@ -32,7 +32,7 @@ bool Fits(const ConvParams& p, int64_t min_channels) {
   if (p.filter_h != 3 || p.filter_w != 3 || p.stride_h != 1 || p.stride_w != 1) return false;
   if (p.dilation_h != 1 || p.dilation_w != 1 || p.layout != ImageLayout::kNhwc) return false;
   if (p.in_c % lanes != 0 || p.out_c % lanes != 0 || std::min(p.in_c, p.out_c) < min_channels) return false;
-  // Padding or sizes can be anything; tiles mostly outside the image are for others.
+  // Padding and sizes can be anything; if tiles are mostly outside the image, other algorithms are used.
   if (std::min(p.pad_top, p.pad_left) < 0 || p.pad_top > 2 || p.pad_left > 2) return false;
   if (p.out_h > p.in_h + 2 || p.out_w > p.in_w + 2) return false;
   constexpr int64_t kPositions = 16;

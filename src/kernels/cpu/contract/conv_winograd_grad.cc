@@ -14,10 +14,10 @@ namespace millrace::cpu {
 namespace {
 
 constexpr int64_t kPositions = 16;
-constexpr int64_t kMaxFilter = 128 * 128;  // channels by channels whose sums stay in the second-level cache
-constexpr int64_t kGroupElements = 128 << 10;  // transformed patches and gradients beside them
+constexpr int64_t kMaxFilter = 128 * 128;  // pairs of channels whose sums all stay in the second-level cache
+constexpr int64_t kGroupElements = 128 << 10;  // transformed patches and gradients, in addition
 constexpr int64_t kMaxParts = 16;
-constexpr double kPartNs = 80'000;  // below that a part isn't worth its own sums
+constexpr double kPartNs = 80'000;  // shorter parts aren't worth separate sums
 
 }  // namespace
 

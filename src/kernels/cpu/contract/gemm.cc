@@ -16,7 +16,7 @@
 namespace millrace::cpu {
 namespace {
 
-// Element (i, j) of an operand lies at data[i * row + j * col].
+// Element (i, j) of an operand is at data[i * row + j * col].
 struct Strides {
   int64_t row, col;
 };
@@ -36,17 +36,17 @@ Operands OperandsOf(const GemmShape& s) {
           StridesOf(s.trans_b, s.ldb, s.trans_b ? s.k : s.n), s.ldc == 0 ? s.n : s.ldc};
 }
 
-// The blocks that a product is cut into. No rounding depends on them: every sum goes through the depth in
+// The division of a product into blocks. It does not affect rounding: every sum goes through the depth in
 // order.
 struct Grid {
   int64_t m_size, n_size;  // of a block
   int64_t m_blocks, n_blocks;
-  bool halved = false;  // the last block, of four vectors, is two
+  bool halved = false;  // the last block, of four vectors, is split in two
 };
 
-// Below this a product isn't worth waking a thread.
+// A smaller product isn't worth waking a thread.
 constexpr double kSmallFlops = 1 << 19;
-// Larger blocks cost less, but come out less even for several threads.
+// Larger blocks have less overhead, but are harder to balance between threads.
 constexpr double UnitFlops(int threads) { return threads == 1 ? 1 << 20 : 1 << 19; }
 constexpr int64_t kFewBlocks = 8;
 constexpr int64_t kLeastRows = 24;
@@ -64,14 +64,14 @@ Grid GridOf(const GemmShape& s, int64_t lanes, int threads) {
   grid.n_size = std::min(grid.n_size, s.n);
   grid.m_blocks = CeilDiv(s.m, grid.m_size);
   grid.n_blocks = CeilDiv(s.n, grid.n_size);
-  // A last panel of one vector belongs to those before.
+  // A last panel of one vector is added to the previous block.
   if (grid.n_blocks > 1 && s.n - (grid.n_blocks - 1) * grid.n_size <= lanes) --grid.n_blocks;
   const int64_t rest = s.n - (grid.n_blocks - 1) * grid.n_size;
   if (grid.n_size == panel && rest > panel) {
     grid.halved = true;
     ++grid.n_blocks;
   }
-  // Few blocks would not come out even for the threads: their rows are cut, where columns need no packing.
+  // A few blocks would be unbalanced: their rows are cut, if columns need no packing.
   const int64_t blocks = grid.m_blocks * grid.n_blocks;
   if (!s.trans_b && blocks < kFewBlocks) {
     const int64_t affordable = static_cast<int64_t>(units) / blocks;
@@ -97,7 +97,7 @@ Columns ColumnsOf(const Grid& grid, int64_t i, int64_t n, int64_t lanes) {
   return {begin, i == grid.n_blocks - 1 ? n - begin : grid.n_size};
 }
 
-// Needs no memory; used when there is none, and for products over nothing.
+// Needs no memory; used if memory is short, and for products over nothing.
 template <typename T>
 void PlainBlock(const GemmBlock<T>& g) {
   for (int64_t i = 0; i < g.m; ++i) {
@@ -128,7 +128,7 @@ void RunBlock(const SimdKernels<T>& kernels, GemmBlock<T>& block) {
   kernels.gemm(block);
 }
 
-// A product as it is done: where its operands are, and how they are cut.
+// A product in progress: its operands, and its division into blocks.
 template <typename T>
 struct Job {
   GemmShape shape;
@@ -140,8 +140,8 @@ struct Job {
   const T* packed = nullptr;  // all of B
 };
 
-// Block `j` of the columns times block `i` of the rows. `own`: the columns alone, packed, or null; `then` are
-// the ones that this thread probably does next, or null.
+// Multiplies block `j` of the columns with block `i` of the rows. `own`: these columns, packed, or null;
+// `then`: the columns that this thread probably multiplies next, or null.
 template <typename T>
 void MultiplyBlock(const Job<T>& job, int64_t i, int64_t j, const T* own, const T* then) {
   const SimdKernels<T>& kernels = ActiveKernels<T>();
@@ -185,7 +185,7 @@ void MultiplyBlock(const Job<T>& job, int64_t i, int64_t j, const T* own, const 
     epilogue.rows(block.c + r * job.o.ldc, block.c + r * job.o.ldc, columns);
 }
 
-// Of one block. A product that is worth sharing is shared block by block: the blocks are as large as pays.
+// The cost of one block. The size of blocks is such that sharing them is worthwhile.
 template <typename T>
 int64_t BlockCostNs(const Job<T>& job) {
   constexpr int64_t kFlopsPerNs = 64, kWorthSharingNs = 30'000, kShareNs = 20'000;
@@ -194,21 +194,21 @@ int64_t BlockCostNs(const Job<T>& job) {
   return cost * grid.m_blocks * grid.n_blocks > kWorthSharingNs ? std::max(cost, kShareNs) : cost;
 }
 
-// Beyond these sizes operands are brought into order before the blocks are multiplied: blocks would pack the
-// same columns again and again, and read rows that lie a power of two apart, which caches hold badly.
+// Beyond these sizes operands are packed before the blocks are multiplied: otherwise blocks would pack the
+// same columns repeatedly, and read rows at distances of a power of two, which collide in caches.
 constexpr int64_t kManyRows = 256;
 constexpr int64_t kLargeFactor = 128 << 10;
 constexpr int64_t kMaxPackedColumns = 1 << 20;  // elements that are packed at a time
-constexpr int64_t kLargeResult = 1 << 20;       // bytes, more than a cache leaves
+constexpr int64_t kLargeResult = 1 << 20;       // bytes, too many to stay in a cache
 constexpr int64_t kMaxCopied = 2 << 20;         // elements of A
-constexpr int64_t kMaxDepth = 1 << 14;          // deeper columns would not stay
+constexpr int64_t kMaxDepth = 1 << 14;          // deeper columns would not stay in the cache
 
 bool IsLarge(const GemmShape& s) {
   return s.m >= kManyRows && s.n >= kManyRows && s.k >= 64 && s.k <= kMaxDepth && s.k * s.n >= kLargeFactor &&
          !s.accumulate;
 }
 
-// Copies A where its elements are read across, or its rows meet in few sets of the caches. Null: it stays.
+// Copies A if its elements are read across rows, or its rows are in few sets of the caches. Null: no copy.
 template <typename T>
 T* OrderedA(Job<T>* job, const Scratch& copy, int64_t stride, Parallel& parallel) {
   const GemmShape& s = job->shape;
@@ -225,12 +225,12 @@ T* OrderedA(Job<T>* job, const Scratch& copy, int64_t stride, Parallel& parallel
   return to;
 }
 
-// Columns of B are packed, as many as stay in the caches, and then multiplied. False: no memory.
+// Packs columns of B, as many as stay in the caches, and multiplies them. False: memory is short.
 template <typename T>
 bool MultiplyLarge(Job<T> job, Parallel& parallel) {
   const SimdKernels<T>& kernels = ActiveKernels<T>();
   const GemmShape& s = job.shape;
-  // The last block of columns may have one vector more.
+  // The last block of columns may have one more vector.
   const int64_t place_size = s.k * (RoundUp(job.grid.n_size, kernels.lanes) + kernels.lanes);
   const int64_t most = std::clamp<int64_t>(kMaxPackedColumns / place_size, 1, job.grid.n_blocks);
   const int64_t together = CeilDiv(job.grid.n_blocks, CeilDiv(job.grid.n_blocks, most));
@@ -269,7 +269,7 @@ bool MultiplyLarge(Job<T> job, Parallel& parallel) {
 }
 
 // Results of little depth cost more to write than to compute. They are written a few whole rows at a time,
-// whose memory the processor foresees; blocks of columns would jump from row to row. A last block may have
+// whose memory the processor prefetches; blocks of columns would jump from row to row. A last block may have
 // one row: sums of this depth are not cut, so that packed columns give it the same bits.
 constexpr int64_t kShallow = 64;
 constexpr int64_t kShallowRows = 8;
@@ -282,7 +282,7 @@ bool IsShallow(const Job<T>& job) {
          !s.accumulate;
 }
 
-// False: no memory.
+// False: memory is short.
 template <typename T>
 bool MultiplyShallow(Job<T> job, Parallel& parallel) {
   const SimdKernels<T>& kernels = ActiveKernels<T>();
@@ -298,8 +298,8 @@ bool MultiplyShallow(Job<T> job, Parallel& parallel) {
   return true;
 }
 
-// Several threads share a deep product of few rows by its depth. Each of them then reads some rows of B
-// only, those which it has written if B is the variable of an optimizer, instead of all of B.
+// Several threads share a deep product of few rows by its depth. Each of them then reads only some rows of B,
+// which are in its cache if it wrote them as the variable of an optimizer, instead of all of B.
 constexpr int64_t kDepth = 512;  // kMaxDepth of simd_gemm.inc.h, which adds the parts in the same order
 constexpr int64_t kMaxRowsByDepth = 192;
 constexpr int64_t kLeastFactorByDepth = 64 << 10;
@@ -313,7 +313,7 @@ bool SharesDepth(const Job<T>& job, int threads) {
          job.packed == nullptr && job.epilogue.scale == nullptr;
 }
 
-// The sum of the parts of some columns, each of which is a matrix of `size` elements, and what follows it.
+// Adds the parts of some columns, each of which is a matrix of `size` elements, and applies the epilogue.
 template <typename T>
 void FinishColumns(const Job<T>& job, const T* sums, int64_t parts, int64_t size, Columns columns) {
   const GemmEpilogue<T>& epilogue = job.epilogue;
@@ -335,7 +335,7 @@ void FinishColumns(const Job<T>& job, const T* sums, int64_t parts, int64_t size
     epilogue.rows(block.c + r * block.ldc, block.c + r * block.ldc, block.n);
 }
 
-// False: no memory.
+// False: memory is short.
 template <typename T>
 bool MultiplyByDepth(Job<T> job, Parallel& parallel) {
   const GemmShape& s = job.shape;
@@ -359,7 +359,7 @@ bool MultiplyByDepth(Job<T> job, Parallel& parallel) {
                    one.o.ldc = s.n;
                    one.epilogue = {};
                    MultiplyBlock<T>(one, 0, j, nullptr, nullptr);
-                   // acq_rel: the last one sees the other parts.
+                   // acq_rel: the last thread sees the other parts.
                    if (left[j].fetch_sub(1, std::memory_order_acq_rel) == 1) {
                      FinishColumns(job, sums.template data<T>(), parts, size,
                                    ColumnsOf(job.grid, j, s.n, ActiveKernels<T>().lanes));

@@ -17,7 +17,7 @@ constexpr double kUntouched = 77;
 
 int64_t Leading(int64_t given, int64_t dense) { return given == 0 ? dense : given; }
 
-// One product with its operands; rows may lie further apart than they are long.
+// One product with its operands; rows may be further apart than their length.
 template <typename T>
 struct Problem {
   GemmShape shape;
@@ -165,8 +165,8 @@ TEST(Gemm, APackedMatrixGivesTheSameBits) {
   });
 }
 
-// Operands are brought into order first: columns of B packed, A copied where its rows are a power of two
-// apart.
+// Operands are packed first: columns of B, and rows of A at distances of a power of two are
+// copied.
 TEST(Gemm, LargeProductsEqualTheDefinitionWithTheSameBitsForEveryNumberOfThreads) {
   ForEachIsa([](Isa) {
     Random random(17);
@@ -174,7 +174,7 @@ TEST(Gemm, LargeProductsEqualTheDefinitionWithTheSameBitsForEveryNumberOfThreads
          {GemmShape{.m = 257, .n = 290, .k = 512}, GemmShape{.m = 300, .n = 1042, .k = 131, .trans_a = true},
           GemmShape{.m = 259, .n = 336, .k = 523, .trans_b = true, .ldb = 530},
           GemmShape{.m = 256, .n = 353, .k = 420, .trans_a = true, .trans_b = true, .lda = 256, .ldc = 400},
-          // Of little depth, done by whole rows; the first leaves a last block of one row.
+          // With little depth, done by whole rows; the first leaves a last block of one row.
           GemmShape{.m = 257, .n = 1042, .k = 16}, GemmShape{.m = 300, .n = 1030, .k = 64, .trans_a = true},
           GemmShape{.m = 259, .n = 1050, .k = 33, .trans_b = true, .ldb = 40},
           // Rows of B, then of A, are 4 KB apart.
@@ -194,7 +194,7 @@ TEST(Gemm, LargeProductsEqualTheDefinitionWithTheSameBitsForEveryNumberOfThreads
   });
 }
 
-// Blocks of several panels, the last of which has a vector more than the others, with each width of vectors.
+// Blocks of several panels, the last of which has one more vector than the others, for each vector width.
 TEST(Gemm, LargeProductsWithAWiderLastBlockEqualTheDefinition) {
   ForEachIsa([](Isa) {
     Random random(23);
@@ -209,7 +209,7 @@ TEST(Gemm, LargeProductsWithAWiderLastBlockEqualTheDefinition) {
   });
 }
 
-// Threads share the depth of these; one thread does not cut it.
+// Threads share the depth of these; a single thread does not cut it.
 TEST(Gemm, DeepProductsOfFewRowsGiveTheSameBitsForEveryNumberOfThreads) {
   ForEachIsa([](Isa) {
     Random random(29);
@@ -231,7 +231,7 @@ TEST(Gemm, DeepProductsOfFewRowsGiveTheSameBitsForEveryNumberOfThreads) {
   });
 }
 
-// Kernels add where the sum is, or elsewhere.
+// Kernels add in place of the sum, or elsewhere.
 TEST(Gemm, AddingToAnUncutSumGivesTheBitsOfAResidual) {
   ForEachIsa([](Isa) {
     Random random(19);

@@ -39,7 +39,7 @@ Isa DetectedIsa() {
   return Isa::kBaseline;
 }
 
-// Relaxed: the value stands alone, nothing is published with it.
+// Relaxed: no other memory is published with the value.
 Isa ActiveIsa() { return Active().load(std::memory_order_relaxed); }
 
 void SetActiveIsaForTest(Isa isa) { Active().store(std::min(isa, DetectedIsa()), std::memory_order_relaxed); }

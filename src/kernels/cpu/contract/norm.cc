@@ -11,7 +11,7 @@
 namespace millrace::cpu {
 namespace {
 
-constexpr int64_t kMaxBlocks = 64;  // of rows whose sums are added in the end
+constexpr int64_t kMaxBlocks = 64;  // of rows, whose sums are added at the end
 constexpr int64_t kMinRows = 16;
 constexpr int64_t kValuesPerNs = 8;
 constexpr int64_t kCachedValues = 64 << 10;  // of a block that is read twice
@@ -46,8 +46,8 @@ void AffineColumns(const AffineBlock<float>& block, Parallel& parallel) {
   });
 }
 
-// Each block of rows has a mean and squares around it, which are computed while the block is in the cache,
-// and are then put together (Chan, Golub and LeVeque 1979).
+// Each block of rows has a mean and squared differences from it, which are computed while the block is in the
+// cache, and are then combined (Chan, Golub and LeVeque 1979).
 bool ColumnMoments(const float* x, int64_t rows, int64_t cols, float* mean, float* variance,
                    Parallel& parallel) {
   const int64_t cached = std::max(kCachedValues / std::max<int64_t>(cols, 1), kMinRows);

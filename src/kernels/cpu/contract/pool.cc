@@ -16,7 +16,7 @@ int64_t WindowCost(const PoolParams& p, int64_t outputs) {
   return std::max<int64_t>(outputs * std::max<int64_t>(window, 1) / kValuesPerNs, 1);
 }
 
-// Rows of all images, each on its own: of the outputs, or of the inputs.
+// Calls fn for each row of all images: of the outputs, or of the inputs.
 template <typename F>
 void ForRowsOf(const PoolParams& p, int64_t image_rows, int64_t cost_ns, Parallel& parallel, const F& fn) {
   parallel.For(p.batch * image_rows, cost_ns, [&](int64_t begin, int64_t end) {
@@ -44,8 +44,8 @@ void ForEachInputRow(const PoolParams& p, Parallel& parallel, const F& fn) {
   ForRowsOf(p, p.in_h, static_cast<int64_t>(cost) + p.in_w * p.channels / kValuesPerNs, parallel, fn);
 }
 
-// Windows may share pixels, so a unit is what no other writes: some channels of an image, where images are
-// few.
+// Windows may share pixels, so a unit is a set of pixels that no other unit writes: some channels of an
+// image, if there are few images.
 constexpr int64_t kChannelsPerUnit = 64;
 constexpr int64_t kWantedUnits = 16;
 
@@ -66,8 +66,8 @@ void ForEachImage(const PoolParams& p, Parallel& parallel, const F& fn) {
   });
 }
 
-// Calls fn(output, input) for each output of the block with the place of the largest pixel of its window, the
-// first of equal ones, NaN before all; -1: the window has none.
+// Calls fn(output, input) for each output of the block with the index of the largest pixel of its window, the
+// first of equal ones, NaN being the largest; -1: the window is empty.
 template <typename T, typename F>
 void ForEachLargest(const PoolBlock& block, const T* input, const F& fn) {
   const PoolParams& p = *block.params;
@@ -134,7 +134,7 @@ void MaxPoolGrad(const PoolParams& params, const int64_t* input, const int64_t* 
                 image + x * params.channels + block.channel_end, 0);
     }
     ForEachLargest(block, input, [&](int64_t from, int64_t at) {
-      // Wraps.
+      // Integers wrap.
       if (at >= 0)
         in_grad[at] =
             static_cast<int64_t>(static_cast<uint64_t>(in_grad[at]) + static_cast<uint64_t>(out_grad[from]));

@@ -163,7 +163,7 @@ std::vector<float> ValuesWithTies(Random& random, int64_t count) {
   return values;
 }
 
-// Windows of 2x2 and 3x3 have loops of their own, for overlapping windows and for windows that tile the
+// Windows of 2x2 and 3x3 have separate loops, for overlapping windows and for windows that tile the
 // image.
 TEST(Pool, SmallSquareWindowsTakeTheFirstOfTiesAndNan) {
   Random random(5);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kGranule = 4096;
-constexpr int64_t kKeptBytes = int64_t{8} << 20;  // larger blocks go back at once
+constexpr int64_t kKeptBytes = int64_t{8} << 20;  // larger blocks are freed at once
 constexpr int64_t kMaxBytes = int64_t{1} << 46;
 
 struct Block {
@@ -19,7 +19,7 @@ struct Block {
   int64_t size = 0;
 };
 
-// The blocks that one thread keeps.
+// The blocks that a thread keeps.
 struct Kept {
   std::array<Block, 4> blocks;
   ~Kept() {

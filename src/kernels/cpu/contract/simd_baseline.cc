@@ -18,10 +18,10 @@ namespace {
 #include "kernels/cpu/contract/simd_gemm.inc.h"
 #include "kernels/cpu/contract/simd_pool.inc.h"
 #include "kernels/cpu/contract/simd_winograd.inc.h"
-// Use the channels of the pools.
+// These use the channels of the pools.
 #include "kernels/cpu/contract/simd_norm.inc.h"
 #include "kernels/cpu/contract/simd_pool_grad.inc.h"
-// The table gathers them.
+// The table of all functions.
 #include "kernels/cpu/contract/simd_fill.inc.h"
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Switch, Merge, Enter, Exit, NextIteration and LoopCond pass values on without looking at them, so the
-// executor does it itself (exec/frame_walker.h). Their kernels say that the device has them, and for which
-// types. RefSelect chooses one of several references; Abort ends the process.
+// Switch, Merge, Enter, Exit, NextIteration and LoopCond forward values, which the executor does itself
+// (exec/frame_walker.h). Their kernels only declare the supported devices and types. RefSelect selects one of
+// several references; Abort ends the process.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Tensors between partitions, through the step's rendezvous. They leave in the memory where they are; a node
-// that receives one brings it to where it has to be. Only what goes to another task leaves in host memory.
+// Transfers of tensors between partitions, through the step's rendezvous. The sender leaves a tensor in its
+// memory; the receiver copies it to the memory it needs. Tensors for other tasks are sent in host memory.
 #include "device/copy.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/device/register.h"
@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// The key of a transfer: made once outside of loops, and for each iteration within one.
+// The key of a transfer: computed once outside of loops, and for each iteration within one.
 class TransferKey {
  public:
   explicit TransferKey(KernelConstruction& c)
@@ -55,7 +55,7 @@ class SendKernel final : public OpKernel {
   const TransferKey key_;
 };
 
-// Sends from a device with memory of its own to another task.
+// Sends from a device with separate memory to another task.
 class SendFromDeviceKernel final : public AsyncOpKernel {
  public:
   explicit SendFromDeviceKernel(KernelConstruction& c) : AsyncOpKernel(c), key_(c) {}

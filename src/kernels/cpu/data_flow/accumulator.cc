@@ -122,7 +122,7 @@ Status SparseAccumulator::Check(const Tensor& indices, const Tensor& values, con
     if (!whole.IsCompatibleWith(given)) return Mismatch(whole, given);
     whole = given;
   }
-  // What is declared is about the first dimensions; a gradient may have more.
+  // The declaration is about the first dimensions; a gradient may have more.
   PartialShape declared = spec_.shape;
   if (declared.rank() >= 0 && declared.rank() < whole.rank()) {
     dims.assign(declared.dims().begin(), declared.dims().end());

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Staging maps: tuples between steps, found by an integer. A tuple may come and go in parts; only one that is
-// complete can be taken.
+// Staging maps: tuples that persist between steps, with an integer key. A tuple may be put and taken in
+// parts; only a complete one can be taken.
 #include <map>
 #include <optional>
 #include <type_traits>
@@ -133,12 +133,12 @@ class StagingMap final : public WaitingResource {
     Complete(attempt.number, std::move(full));
     return Status();
   }
-  // As in TensorFlow, a tuple whose key is taken is dropped; but its bytes don't count any more.
+  // As in TensorFlow, a tuple whose key is in use is dropped; but its bytes don't count any more.
   void Complete(int64_t key, Tuple tuple) MR_REQUIRES(mu_) {
     const int64_t bytes = Bytes(tuple);
     if (!complete_.try_emplace(key, std::move(tuple)).second) bytes_ -= bytes;
   }
-  // Copies or takes the components out of a complete tuple, which goes with its last one.
+  // Copies or takes the components out of a complete tuple, which is removed with its last one.
   Status Take(typename Tuples::iterator at, Attempt& attempt) MR_REQUIRES(mu_) {
     Tuple& tuple = at->second;
     for (const int64_t i : attempt.numbers) {
@@ -179,7 +179,7 @@ class StagingMap final : public WaitingResource {
   int64_t bytes_ MR_GUARDED_BY(mu_) = 0;
 };
 
-// Every op on a map finds it by name, and makes it if it is the first.
+// Every op on a map finds it by name, and creates it if it is the first.
 template <bool ordered>
 class MapFinder {
  public:

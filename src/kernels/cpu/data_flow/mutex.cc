@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// MutexV2, MutexLock and ConsumeMutexLock: a lock that a step holds for as long as a tensor lives.
+// MutexV2, MutexLock and ConsumeMutexLock: a lock that a step holds as long as a tensor exists.
 #include <memory>
 
 #include "kernels/cpu/data_flow/access_kernel.h"
@@ -84,7 +84,7 @@ class ConsumeMutexLockKernel final : public OpKernel {
     if (lock.get<HeldLock>() == nullptr) {
       return errors::InvalidArgument("Expected input to be a SharedLockReleaser, but saw ", lock.TypeName());
     }
-    // The lock goes with the input, unless there is another reference to it.
+    // The lock is released with the input, unless there is another reference to it.
     context.TakeInput(0).Clear();
     return Status();
   }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Queues and the ops on them. The ops of both kinds of handles share the kernels.
+// Queues and the ops on them. The kernels serve the ops of both kinds of handles.
 #include "kernels/shared/queue.h"
 
 #include "kernels/cpu/batch_rows.h"
@@ -19,7 +19,7 @@ QueueSpec ReadSpec(KernelConstruction& c, QueueKind kind) {
   const auto capacity = c.Attr<int64_t>("capacity");
   if (capacity >= 0) spec.capacity = std::min(capacity, spec.capacity);
   if (kind == QueueKind::kPriority) {
-    // The priority comes before what the node declares.
+    // The priority is the first component, before those that the node declares.
     spec.types.insert(spec.types.begin(), DataType::kInt64);
     if (!spec.shapes.empty()) spec.shapes.insert(spec.shapes.begin(), PartialShape(TensorShape()));
   }
@@ -83,7 +83,7 @@ class QueueAccessKernel : public AccessKernel<Queue> {
   }
 
  protected:
-  // Whether the node's components are the queue's.
+  // Checks that the node's components are the queue's.
   Status CheckSignature(const Queue& queue, std::span<const DataType> inputs,
                         std::span<const DataType> outputs) const {
     const std::vector<DataType>& types = queue.spec().types;
@@ -92,7 +92,7 @@ class QueueAccessKernel : public AccessKernel<Queue> {
     const auto after = [](std::string text, std::span<const DataType> list) {
       return list.empty() ? text : text + ", " + TypesText(list);
     };
-    // A dequeue of many has the number of them between handle and components.
+    // A dequeue of many has their number between handle and components.
     const std::string first =
         num_inputs() == 2 && inputs.empty() ? handle + ", " + DataTypeName(input_type(1)) : handle;
     const std::span<const DataType> none;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Staging areas: a list of tuples between steps, first in, first out.
+// Staging areas: lists of tuples that persist between steps, first in, first out.
 #include <deque>
 #include <limits>
 
@@ -15,7 +15,7 @@ enum Action { kStage, kUnstage, kPeek };
 
 class StagingArea final : public WaitingResource {
  public:
-  // At most so many tuples and bytes; 0: any number.
+  // The most tuples and bytes; 0: any number.
   StagingArea(int64_t capacity, int64_t memory_limit)
       : WaitingResource(/*in_order=*/false), capacity_(capacity), memory_limit_(memory_limit) {}
   int64_t memory_limit() const { return memory_limit_; }
@@ -76,7 +76,7 @@ class StagingArea final : public WaitingResource {
   int64_t bytes_ MR_GUARDED_BY(mu_) = 0;
 };
 
-// Every op on a staging area finds it by name, and makes it if it is the first.
+// Every op on a staging area finds it by name, and creates it if it is the first.
 class AreaFinder {
  public:
   explicit AreaFinder(KernelConstruction& c) {

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// An op that writes what it gives to the folders of its debug_urls.
+// An op that writes its output to the folders of its debug_urls.
 class DumpingKernel : public OpKernel {
  public:
   explicit DumpingKernel(KernelConstruction& c)
@@ -104,7 +104,7 @@ class NanCountKernel final : public DumpingKernel {
 struct Numbers {
   double nan = 0, lowest = 0, negative = 0, zero = 0, positive = 0, highest = 0;
   double min = std::numeric_limits<double>::infinity(), max = -std::numeric_limits<double>::infinity();
-  double count = 0, sum = 0;  // of those that are finite
+  double count = 0, sum = 0;  // of the finite ones
 };
 
 class NumericSummaryKernel final : public DumpingKernel {
@@ -119,7 +119,7 @@ class NumericSummaryKernel final : public DumpingKernel {
     Numbers n;
     MR_RETURN_IF_ERROR(ForEachNumber(context, in, [&](double x) { Add(x, &n); }));
     if (mute_ && n.nan == 0 && n.lowest == 0 && n.highest == 0) {
-      context.set_output(0, Tensor::Vector<double>({}));  // which is not written
+      context.set_output(0, Tensor::Vector<double>({}));  // this output is not written to the folders
       return Status();
     }
     const double nan = std::numeric_limits<double>::quiet_NaN(), mean = n.count > 0 ? n.sum / n.count : nan;

@@ -36,7 +36,7 @@ tensorflow::Event EventOf(const DumpKey& key, const Tensor& value, int64_t micro
   plugin->set_plugin_name("debugger");
   plugin->set_content(
       StrCat("{\"device\":\"", key.device, "\",\"outputSlot\":", slot, ",\"numChunks\":1,\"chunkIndex\":0}"));
-  if (!value.IsInitialized()) {  // its type tells it from an empty tensor, which has a shape
+  if (!value.IsInitialized()) {  // its type distinguishes it from an empty tensor, which has a shape
     summary->mutable_tensor()->set_dtype(static_cast<tensorflow::DataType>(value.dtype()));
   } else if (value.dtype() == DataType::kString) {
     TensorToProto(value, summary->mutable_tensor());
@@ -52,7 +52,7 @@ std::string DeviceFolder(std::string_view device) {
   return folder;
 }
 
-// The time; later than that of every other file, since iterations of a loop may run at the same time.
+// A timestamp that is later than that of every other file, since iterations of a loop may run concurrently.
 int64_t UniqueMicros() {
   static std::atomic<int64_t> last{0};
   const int64_t now = std::chrono::duration_cast<std::chrono::microseconds>(
@@ -83,7 +83,7 @@ Status DumpTensor(const DumpKey& key, const std::vector<std::string>& urls, cons
   Env& env = Env::Posix();
   const int64_t micros = UniqueMicros();
   std::string event;
-  if (!EventOf(key, value, micros).SerializeToString(&event))  // no message may have 2 GiB
+  if (!EventOf(key, value, micros).SerializeToString(&event))  // a message must have less than 2 GiB
     return errors::ResourceExhausted("A tensor of ", value.num_bytes(),
                                      " bytes is too large to be dumped: ", key.tensor);
   for (const std::string& url : urls) {

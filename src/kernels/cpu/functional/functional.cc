@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Calls of functions, conditions among them.
+// Calls of functions, including conditional ones.
 #include "kernels/cpu/functional/functional.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::string TypesText(std::span<const DataType> types) {
   return out + "]";
 }
 
-// The function that a kernel calls, by the value of its first input, and the index of the first argument.
+// The function that a kernel calls, selected by its first input, and the index of the first argument.
 struct Callee {
   const BoundFunction* function = nullptr;
   int first_arg = 0;
@@ -64,7 +64,7 @@ class CaseLogic {
     for (NameAttrList& f : c.Attr<std::vector<NameAttrList>>("branches"))
       branches_.emplace_back(c, std::move(f));
   }
-  // An index without a branch means the last one.
+  // An index without a branch selects the last one.
   StatusOr<Callee> Choose(const KernelContext& context) const {
     MR_RETURN_IF_ERROR(RequireScalar(context.input(0), "branch_index"));
     const int32_t index = context.input(0).scalar<int32_t>();
@@ -73,10 +73,10 @@ class CaseLogic {
   }
 
  private:
-  std::deque<BoundFunction> branches_;  // they don't move
+  std::deque<BoundFunction> branches_;  // a deque: they cannot be moved
 };
 
-// The device is known only by the call.
+// The device is an input of the call.
 class RemoteCallLogic {
  public:
   explicit RemoteCallLogic(KernelConstruction& c) : caller_(c.functions()), f_(c.Attr<NameAttrList>("f")) {
@@ -94,7 +94,7 @@ class RemoteCallLogic {
   const NameAttrList f_;
 };
 
-// The function to call, with its arguments and results checked against those of the node.
+// Finds the function to call, and checks its arguments and results against those of the node.
 template <typename Logic>
 StatusOr<std::pair<const FunctionCaller::Function*, int>> FindFunction(const Logic& logic,
                                                                        const KernelContext& context) {
@@ -171,7 +171,7 @@ class AsyncCallKernel final : public AsyncOpKernel {
   const Logic logic_;
 };
 
-// Stands for a value that is never used: sizes that are not known are 0.
+// A placeholder for a value that is never used: unknown sizes are 0.
 class FakeParamKernel final : public OpKernel {
  public:
   explicit FakeParamKernel(KernelConstruction& c) : OpKernel(c) {
@@ -217,7 +217,7 @@ class PassListKernel final : public OpKernel {
 
 StatusOr<const FunctionCaller::Function*> BoundFunction::Get(std::span<const DataType> args,
                                                              std::span<const DataType> rets) const {
-  // Acquire pairs with the release below: who sees the function sees what it refers to.
+  // Acquire pairs with the release below: a thread that sees the function sees its contents.
   if (const auto* known = function_.load(std::memory_order_acquire)) [[likely]]
     return known;
   MR_ASSIGN_OR_RETURN(const FunctionCaller::Function* function, caller_->Instantiate(f_, device_.name()));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Loops over functions. One state a loop, whatever the number of iterations; an iteration that ends at once
-// is followed by the next without a deeper stack.
+// Loops over functions. One state per loop, whatever the number of iterations; after an iteration that ends
+// at once the next one runs without a deeper stack.
 #include <utility>
 #include <vector>
 
@@ -44,7 +44,7 @@ void SetOutputs(std::vector<Tensor>* values, KernelContext& context) {
     context.set_output(static_cast<int>(i), std::move((*values)[i]));
 }
 
-// While cond(v): v = body(v). With `history`, keeps what v was before each iteration.
+// While cond(v): v = body(v). With `history`, stores the value of v before each iteration.
 class WhileChain : public CallChain {
  public:
   WhileChain(const LoopFunctions& f, KernelContext& context, AsyncOpKernel::Done done,
@@ -167,7 +167,7 @@ class ForChain final : public CallChain {
   std::vector<const Tensor*> args_;
 };
 
-// With the function that gives the gradient of the body.
+// Includes the function of the body's gradient.
 struct WhileGradLogic : LoopFunctions {
   explicit WhileGradLogic(KernelConstruction& c)
       : LoopFunctions(c, "cond", c.Attr<NameAttrList>("body")),
@@ -188,7 +188,7 @@ struct WhileGradLogic : LoopFunctions {
   }
 };
 
-// Runs a loop, keeping what its variables were, and then the gradient of the body for each iteration, the
+// Runs a loop, storing the values of its variables, and then the gradient of the body for each iteration, the
 // last one first.
 class WhileGradChain final : public WhileChain {
  public:

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// MapDefun: a function of the rows of tensors, one call for each.
+// MapDefun: calls a function for each row of tensors.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -26,7 +26,7 @@ struct MapLogic {
     }
   }
   FunctionCaller* const caller;
-  const size_t num_rows_inputs;  // the others are handed on as they are
+  const size_t num_rows_inputs;  // the other inputs are passed on unchanged
   const std::vector<DataType> types;
   const std::vector<PartialShape> shapes;  // of one call
   const BoundFunction f;
@@ -103,7 +103,7 @@ class MapChain final : public CallChain {
     return Tensor::Allocate(logic_.types[i], shape);
   }
 
-  // The results of a call become a row of the outputs.
+  // Stores the results of a call as a row of the outputs.
   Status Keep() {
     for (size_t i = 0; i < rets_.size(); ++i) {
       const Tensor& value = rets_[i];
@@ -130,7 +130,7 @@ class MapChain final : public CallChain {
   Status Finish() {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       if (!outputs_[i].has_value()) {
-        // Without calls a size that is not known is 0.
+        // Without calls an unknown size is 0.
         Dims dims;
         if (!logic_.shapes[i].unknown_rank()) {
           for (const int64_t d : logic_.shapes[i].dims()) dims.push_back(std::max<int64_t>(d, 0));

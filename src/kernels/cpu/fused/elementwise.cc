@@ -15,15 +15,15 @@
 namespace millrace {
 namespace {
 
-// Work below so much runs on this thread without asking the pool.
+// Less work than this runs on this thread without the pool.
 constexpr double kSmallNs = 4000;
 // The number of elements that a thread takes at a time.
 constexpr int64_t kShard = 4096;
 
 uint64_t Bit(int i) { return uint64_t{1} << i; }
 
-// Runs a program of element-wise instructions block by block, so that what they hand to each other stays in
-// the cache.
+// Runs a program of element-wise instructions block by block, so that intermediate results stay in the
+// cache.
 class FusedElementwiseKernel final : public OpKernel {
  public:
   explicit FusedElementwiseKernel(KernelConstruction& c) : OpKernel(c) {
@@ -44,7 +44,7 @@ class FusedElementwiseKernel final : public OpKernel {
   }
 
   Status Compute(KernelContext& context) override {
-    // Flat: inputs have one shape or are one number, so that nothing has to be worked out.
+    // Flat: inputs have one shape or are one number, so that no layout is needed.
     const int inputs = code_.num_inputs();
     const TensorShape* shape = &context.input(0).shape();
     for (int i = 1; i < inputs; ++i) {
@@ -77,10 +77,10 @@ class FusedElementwiseKernel final : public OpKernel {
 
   struct Place {
     int value;
-    int64_t bytes;  // an element; or where in the scratch
+    int64_t bytes;  // of an element; or an offset in the scratch
   };
 
-  // Steps mostly see the shapes of the step before: the last layout is kept.
+  // Most steps have the shapes of the previous step: the last layout is kept.
   Status ComputeBroadcast(KernelContext& context) {
     std::shared_ptr<const ElementwiseLayout> layout;
     {
@@ -90,7 +90,7 @@ class FusedElementwiseKernel final : public OpKernel {
     if (layout == nullptr || !layout->Fits(context)) {
       MR_ASSIGN_OR_RETURN(layout, ElementwiseLayout::Make(code_, context));
       std::shared_ptr<const ElementwiseLayout> kept =
-          layout;  // and then the one before, dropped without the lock
+          layout;  // and then the previous one, released without the lock
       MutexLock lock(mu_);
       layout_.swap(kept);
     }

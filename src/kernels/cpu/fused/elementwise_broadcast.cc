@@ -17,7 +17,7 @@ namespace {
 
 using Operands = ElementwiseForm::Operands;
 
-// Rows of so many elements are worth calls of their own.
+// Rows of at least this length are worth separate calls.
 constexpr int64_t kLongRow = 256;
 // The number of elements that a thread takes at a time.
 constexpr int64_t kShard = 4096;
@@ -107,8 +107,8 @@ StatusOr<TensorShape> ElementwiseLayout::ShapeOf(int step, const std::string& no
   }
 }
 
-// A step of blocks never feeds one that runs before them: what takes a result of the largest shape has at
-// least as many elements and dimensions, and so is of that shape.
+// A step of blocks never produces an input of one that runs before them: a consumer of a result of the
+// largest shape has at least as many elements and dimensions, and so has that shape.
 void ElementwiseLayout::ChooseBlockSteps() {
   int main = inputs_;
   for (int v = inputs_; v < static_cast<int>(shapes_.size()); ++v) {
@@ -130,8 +130,8 @@ void ElementwiseLayout::ChooseBlockSteps() {
       values |= Bit(step.operands[static_cast<size_t>(j)]);
     }
   }
-  // A vector goes along the first dimension as a condition and along the last one elsewhere. One that is both
-  // is rare: then nothing goes block by block.
+  // A vector extends along the first dimension as a condition and along the last one elsewhere. A vector that
+  // is used as both is rare: then nothing goes block by block.
   for (uint64_t both = conditions & others; both != 0; both &= both - 1) {
     const TensorShape& vector = shape(std::countr_zero(both));
     if (!vector.IsScalar() && vector.num_elements() != main_.num_elements()) block_steps_ = 0;
@@ -169,7 +169,7 @@ void ElementwiseLayout::AddOperand(int v, bool is_select) {
   }
 }
 
-// A condition that is a vector goes along the first dimension, other operands along the last ones.
+// A condition that is a vector extends along the first dimension, other operands along the last ones.
 Dims ElementwiseLayout::StridesOf(int value, bool is_select) const {
   const TensorShape& from = shape(value);
   if (!is_select || from.IsScalar()) return BroadcastStrides(from.dims(), main_.dims());

@@ -86,7 +86,7 @@ void ElementwiseCode::AssignRegisters() {
   for (int i = 0; i < num_steps(); ++i) {
     const Step& s = step(i);
     const int arity = program_.instructions[static_cast<size_t>(i)].form().arity();
-    // A register whose value is needed for the last time takes the result where elements are of one size.
+    // A register that is read for the last time is reused for the result if the elements have the same size.
     uint64_t free_before = 0, free_after = 0;
     for (int j = 0; j < arity; ++j) {
       const int operand = s.operands[static_cast<size_t>(j)];

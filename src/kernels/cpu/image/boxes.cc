@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// Numbers one at a time, as TensorFlow's kernels draw them.
+// Draws numbers one at a time, as TensorFlow's kernels do.
 class Draws {
  public:
   explicit Draws(PhiloxRandom generator) : generator_(generator) {}
@@ -43,7 +43,7 @@ class Draws {
   size_t used_ = 4;
 };
 
-// A float as a whole number; NaN and what is out of range become the nearest limit of 32 bits.
+// Converts a float to an integer; NaN and values out of range become the nearest limit of 32 bits.
 int64_t Whole(float x) {
   if (!(x > -2147483648.0f)) return std::numeric_limits<int32_t>::min();
   return x < 2147483648.0f ? static_cast<int64_t>(x) : std::numeric_limits<int32_t>::max();
@@ -83,19 +83,19 @@ class DrawBoxesKernel final : public OpKernel {
   }
 
  private:
-  // The colours that boxes take in turn.
+  // The colours of boxes, used in turn.
   struct Colors {
     const float* values;
     int64_t count, width;
     const float* Of(int64_t box) const { return values + box % count * width; }
   };
 
-  // Those of input 2, where it is there and has any.
+  // The colours in input 2, or default ones if it is missing or empty.
   static StatusOr<Colors> ReadColors(const KernelContext& context, int64_t depth) {
     static constexpr float kColors[][4] = {{1, 1, 0, 1},   {0, 0, 1, 1},   {1, 0, 0, 1},  {0, 1, 0, 1},
                                            {.5, 0, .5, 1}, {.5, .5, 0, 1}, {.5, 0, 0, 1}, {0, 0, .5, 1},
                                            {0, 1, 1, 1},   {1, 0, 1, 1}};
-    // On a grey image all boxes are white.
+    // On a grey image the default colour of all boxes is white.
     const Colors usual{kColors[0], depth == 1 ? 1 : static_cast<int64_t>(std::size(kColors)), 4};
     if (context.num_inputs() == 2) return usual;
     const Tensor& given = context.input(2);
@@ -144,7 +144,7 @@ struct Box {
   }
 };
 
-// Draws a crop of that aspect ratio whose share of the image is in the range; none when rounding leaves
+// Draws a crop with the aspect ratio and a share of the image in the range; none if rounding leaves
 // none.
 std::optional<Box> DrawCrop(int64_t image_w, int64_t image_h, float least_share, float most_share,
                             float aspect, Draws& draws) {
@@ -157,7 +157,7 @@ std::optional<Box> DrawCrop(int64_t image_w, int64_t image_h, float least_share,
   int64_t height = rounded(std::sqrt(least / aspect));
   int64_t tallest = rounded(std::sqrt(most / aspect));
   if (wide(tallest) > image_w) {
-    // The largest height whose width still rounds to one that fits.
+    // The largest height whose rounded width still fits.
     tallest =
         static_cast<int64_t>((static_cast<double>(image_w) + 0.5 - 0.0000001) / static_cast<double>(aspect));
     if (wide(tallest) > image_w) --tallest;
@@ -166,7 +166,7 @@ std::optional<Box> DrawCrop(int64_t image_w, int64_t image_h, float least_share,
   height = std::min(height, tallest);
   if (height < tallest) height += draws.Below(static_cast<uint32_t>(tallest - height + 1));
   int64_t width = wide(height);
-  // Rounding may lead out of the range by a little.
+  // Rounding may leave the range by a little.
   if (static_cast<float>(width * height) < least) width = wide(++height);
   if (static_cast<float>(width * height) > most) width = wide(--height);
   const auto area = static_cast<float>(width * height);
@@ -254,7 +254,7 @@ class SampleBoxKernel final : public OpKernel {
     // As many blocks as TensorFlow reserves for its 32-bit samples.
     Draws draws(generator_.ReserveBlocks(static_cast<uint64_t>(4 * attempts_ + 3) / 4));
     Box crop{0, 0, width, height};
-    // Each attempt goes over all boxes.
+    // Each attempt checks all boxes.
     const int64_t attempts = std::min(attempts_, kMostComparisons / static_cast<int64_t>(objects.size()) + 1);
     for (int64_t i = 0; i < attempts; ++i) {
       const float aspect = draws.Unit() * (aspect_[1] - aspect_[0]) + aspect_[0];
@@ -373,7 +373,7 @@ class GlimpseKernel final : public OpKernel {
         normalized_(c.Attr<bool>("normalized")),
         noise_(c.Attr<std::string>("noise")),
         generator_(0, 0) {
-    // The attribute uniform_noise is the older way to say which.
+    // The attribute uniform_noise is the older way to select the noise.
     if (!c.Attr<bool>("uniform_noise") && noise_ == "uniform") noise_ = "gaussian";
     if (noise_ != "uniform" && noise_ != "gaussian" && noise_ != "zero")
       c.SetError(errors::InvalidArgument("noise could only be uniform, gaussian, or zero, got ", noise_));
@@ -421,14 +421,14 @@ class GlimpseKernel final : public OpKernel {
     }
   }
 
-  // The first row or column of the image that the glimpse takes.
+  // The first row or column of the image in the glimpse.
   int64_t Start(float offset, int64_t in, int64_t out) const {
     if (normalized_) offset *= static_cast<float>(in);
     if (centered_) offset = offset / 2.0f + static_cast<float>(in) / 2.0f - static_cast<float>(out) / 2.0f;
     return Whole(offset);
   }
 
-  // Noise like the image, where the glimpse reaches beyond it.
+  // Noise with the distribution of the image, where the glimpse extends beyond it.
   void FillNoise(std::span<const float> image, std::span<float> glimpse) {
     if (noise_ == "zero" || image.empty()) {
       std::fill(glimpse.begin(), glimpse.end(), 0.0f);

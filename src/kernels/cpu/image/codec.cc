@@ -38,15 +38,15 @@ std::string FormatName(ImageFormat format, std::string_view bytes) {
 }
 
 int ReadChannels(KernelConstruction& c) {
-  if (!c.HasAttr("channels")) return 3;  // a GIF's
+  if (!c.HasAttr("channels")) return 3;  // of a GIF
   const auto channels = c.Attr<int64_t>("channels");
   if (channels != 0 && channels != 1 && channels != 3 && channels != 4)
     c.SetError(errors::InvalidArgument("channels must be 0, 1, 3, or 4, got ", channels));
   return static_cast<int>(channels);
 }
 
-// DecodeJpeg, DecodePng, DecodeGif and DecodeAndCropJpeg. Each reads all three formats; what they differ in
-// is the shape that they give, and their options.
+// DecodeJpeg, DecodePng, DecodeGif and DecodeAndCropJpeg. Each reads all three formats; they differ in the
+// shape of the output, and in their options.
 class DecodeKernel final : public OpKernel {
  public:
   explicit DecodeKernel(KernelConstruction& c)
@@ -91,7 +91,7 @@ class DecodeKernel final : public OpKernel {
     return errors::InvalidArgument(format, " does not support uint16 output");
   }
 
-  // The output, which has frames where the op gives or the file has several.
+  // The output, with a dimension of frames if the op has one or the file has several frames.
   io::PixelAllocator Allocator(KernelContext& context) const {
     return [this, &context](const ImageSize& size) -> StatusOr<uint8_t*> {
       if (!gif_ && size.frames != 1) {
@@ -181,7 +181,7 @@ class JpegShapeKernel final : public OpKernel {
   }
 };
 
-// The sizes of an image that is to be written.
+// The sizes of an image to be encoded.
 StatusOr<ImageSize> SizeToEncode(const Tensor& image) {
   if (image.rank() != 3) return errors::InvalidArgument("image must be 3-dimensional", image.shape());
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();

@@ -28,11 +28,11 @@ T Least(const Color<T>& x) {
   return x.c < least ? x.c : least;
 }
 
-// Inline, as ToRgb: a call would keep the loop around it from being vectorised.
+// Inline, as is ToRgb: a call would prevent the vectorisation of the loop around it.
 template <typename T>
 [[gnu::always_inline]] inline Color<T> ToHsv(const Color<T>& rgb) {
   const T value = Most(rgb), range = value - Least(rgb);
-  // All cases are computed and one is chosen, so that loops over colours are vectorised.
+  // All cases are computed and one is selected, so that loops over colours are vectorised.
   const T share = range / value, unit = T(1) / (6 * range);
   const T red = unit * (rgb.b - rgb.c), green = unit * (rgb.c - rgb.a) + T(2) / 6,
           blue = unit * (rgb.a - rgb.b) + T(4) / 6;
@@ -55,13 +55,13 @@ template <typename T>
 // As std::floor, for which the baseline processor has no instruction.
 template <typename T>
 T Floor(T x) {
-  constexpr T kIntegers = sizeof(T) == 4 ? T(0x1p23) : T(0x1p52);  // no fractions from here
+  constexpr T kIntegers = sizeof(T) == 4 ? T(0x1p23) : T(0x1p52);  // all numbers from here on are integers
   const T magnitude = std::abs(x), nearest = std::copysign((magnitude + kIntegers) - kIntegers, x);
   const T below = nearest - (nearest > x ? T(1) : T(0));
   return magnitude < kIntegers ? below : x;
 }
 
-// Runs map(color) on all of `in`, an array of colours of float or double.
+// Applies map(color) to all of `in`, an array of colours of float or double.
 template <typename T, typename Map>
 void MapColors(const KernelContext& context, const T* in, T* out, int64_t colors, Map map) {
   context.ParallelFor(colors, 4, [&](int64_t begin, int64_t end) {
@@ -93,7 +93,7 @@ void MapColors(const KernelContext& context, const T* in, T* out, int64_t colors
   });
 }
 
-// The same on output 0 and input 0, the small types by way of float. `map` takes colours of both types.
+// The same for output 0 and input 0; small types are converted to float. `map` is called with both types.
 template <typename Map>
 Status MapImages(KernelContext& context, Map map) {
   const Tensor& in = context.input(0);
@@ -162,7 +162,7 @@ class AdjustHueKernel final : public OpKernel {
       const T most = Most(color), least = Least(color);
       T hue = ToHsv(color).a + static_cast<T>(delta);
       hue -= Floor(hue);
-      // Values of any sign keep their least and most, which saturation could not say.
+      // Values of any sign keep their minimum and maximum, which saturation cannot express.
       const Color<T> pure = ToRgb(Color<T>{hue, T(1), T(1)});
       const T range = most - least;
       const auto mixed = [&](T own, T share) {
@@ -196,7 +196,7 @@ class AdjustContrastKernel final : public OpKernel {
   using OpKernel::OpKernel;
   Status Compute(KernelContext& context) override {
     MR_RETURN_IF_ERROR(CheckAdjustment(context, "contrast_factor"));
-    // The first version takes images of any type and keeps the result within limits.
+    // The first version accepts images of any type and clamps the result to limits.
     for (int i = 2; i < context.num_inputs(); ++i)
       MR_RETURN_IF_ERROR(RequireScalar(context.input(i), i == 2 ? "min_value" : "max_value"));
     const Tensor& in = context.input(0);
@@ -226,7 +226,7 @@ class AdjustContrastKernel final : public OpKernel {
   }
 
  private:
-  // Away from the mean of each channel. Goes by as many whole pixels as fill several registers.
+  // Scales the differences from the means of channels, in blocks of whole pixels that fill several registers.
   static void Stretch(const float* in, int64_t pixels, int64_t channels, float factor, float* out) {
     constexpr int64_t kStep = 96;
     const int64_t pixels_a_step = std::max<int64_t>(1, kStep / channels);

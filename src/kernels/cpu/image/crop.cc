@@ -54,7 +54,7 @@ struct Side {
   const float last, step, start;
 };
 
-// The pixels around a position along a side, `unit` numbers apart; the nearest one where this is the method.
+// The pixels around a position along a side, at multiples of `unit`; the nearest one for that method.
 struct Place {
   bool inside = false;
   int64_t lower = 0, upper = 0;
@@ -72,7 +72,7 @@ Place PlaceOf(const Side& side, int64_t i, int64_t unit, bool nearest) {
   return {true, static_cast<int64_t>(lower) * unit, static_cast<int64_t>(std::ceil(at)) * unit, at - lower};
 }
 
-// A row of a crop that lies in the image: the rows around it and the places of its pixels in them.
+// A row of a crop that is inside the image: the rows around it and the positions of its pixels in them.
 struct CropRow {
   int64_t y, offset;  // the offset of its first number in the crops
   int64_t top, bottom;
@@ -80,7 +80,7 @@ struct CropRow {
   const Place* columns;
 };
 
-// Calls row(CropRow) for the rows of crop b whose origin lies in the image and outside(offset) for the
+// Calls row(CropRow) for the rows of crop b whose position is inside the image and outside(offset) for the
 // others.
 template <typename Row, typename Outside>
 void ForRows(const CropSizes& s, const float* box, int64_t b, int64_t image, bool nearest, Row row,
@@ -222,12 +222,12 @@ class CropGradImageKernel final : public OpKernel {
   }
 
  private:
-  // Boxes may overlap, so one thread adds them all.
+  // Boxes may overlap, so one thread adds all gradients.
   template <typename T>
   void Add(const CropSizes& s, const Tensor& boxes, const Tensor& numbers, const float* grads,
            std::span<T> sums) const {
     std::fill(sums.begin(), sums.end(), T(0));
-    if (s.channels == 0) return;  // then nothing bounds the sizes of the crops
+    if (s.channels == 0) return;  // there is no other bound for the sizes of the crops
     for (int64_t b = 0; b < s.boxes; ++b) {
       ForRows(
           s, boxes.data<float>() + 4 * b, b, numbers.data<int32_t>()[b], nearest_,
@@ -247,7 +247,7 @@ class CropGradImageKernel final : public OpKernel {
           const float* const from = grads + x * channels + c;
           T dy[lanes()], part[lanes()];
           ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { dy[l] = static_cast<T>(from[l]); });
-          // Corner by corner, of which some may be the same pixel.
+          // Corner by corner, some of which may be the same pixel.
           const auto add = [&](T weight, T* to) MR_INLINE_LAMBDA {
             T now[lanes()];
             ForLanes<lanes()>([&](int l) MR_INLINE_LAMBDA { now[l] = to[l] + weight * part[l]; });
@@ -300,8 +300,8 @@ class CropGradBoxesKernel final : public OpKernel {
   }
 
  private:
-  // Sums over a row of the gradients by its position, and by those of its pixels times their derivatives by
-  // the left and the right end of the box.
+  // Sums over a row of the gradients by its position, and of its pixels' gradients by the left and the right
+  // end of the box.
   struct Sums {
     float along_y = 0, left = 0, right = 0;
   };

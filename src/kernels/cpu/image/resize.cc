@@ -22,7 +22,7 @@ using image::ResizeSizes;
 
 constexpr int64_t kCostPerSampleNs = 3;
 
-// Those that give floats. They work on floats, too, whatever the images are.
+// The methods that output floats. They also compute in floats, whatever the type of the images.
 class FloatResizeKernel : public OpKernel {
  public:
   explicit FloatResizeKernel(KernelConstruction& c) : OpKernel(c), alignment_(image::ReadAlignment(c)) {}
@@ -39,7 +39,7 @@ class FloatResizeKernel : public OpKernel {
   virtual void Resize(const KernelContext& context, const ResizeSizes& s, const float* in,
                       float* out) const = 0;
 
-  // Calls fn(first pixel of the image, number of the output's row in it, the output's row).
+  // Calls fn(first pixel of the image, index of the output's row in it, the output's row).
   template <typename T, typename Fn>
   static void ForRows(const KernelContext& context, const ResizeSizes& s, const T* in, float* out, Fn fn) {
     const int64_t row = s.out_w * s.channels;
@@ -62,8 +62,8 @@ __attribute__((target("avx2"))) inline __m256 LoadTwo(const uint8_t* first, cons
   return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
 }
 
-// The same as image::BilinearRow for the first pixels of a row, two at a time, `n` in all: an even number of
-// them that four numbers can be read from and, where `to` is a row, be written to. Products and sums are not
+// The same as image::BilinearRow for the first `n` pixels of a row, two at a time: an even number of pixels
+// that four numbers can be read from and, if `to` is a row, be written to. Products and sums are not
 // contracted.
 __attribute__((target("avx2"))) void BilinearPairs(const uint8_t* top, const uint8_t* bottom,
                                                    int64_t channels, float y_share, const LinearTap* xs,
@@ -85,11 +85,11 @@ __attribute__((target("avx2"))) void BilinearPairs(const uint8_t* top, const uin
 }
 #endif
 
-// How many of the first pixels BilinearPairs can make.
+// The number of first pixels that BilinearPairs can compute.
 int64_t PixelsInPairs(const ResizeSizes& s, const std::vector<LinearTap>& xs) {
 #if defined(__x86_64__)
   if ((s.channels != 3 && s.channels != 4) || cpu::ActiveIsa() == cpu::Isa::kBaseline) return 0;
-  const int64_t last = s.in_w - (s.channels == 4 ? 1 : 2);  // that four numbers can be read from
+  const int64_t last = s.in_w - (s.channels == 4 ? 1 : 2);  // the last from which four numbers can be read
   const int64_t end = static_cast<int64_t>(xs.size()) - (s.channels == 4 ? 0 : 1);
   int64_t n = 0;
   while (n < end && xs[static_cast<size_t>(n)].lower <= last && xs[static_cast<size_t>(n)].upper <= last) ++n;
@@ -102,7 +102,7 @@ int64_t PixelsInPairs(const ResizeSizes& s, const std::vector<LinearTap>& xs) {
 class BilinearKernel final : public FloatResizeKernel {
  public:
   using FloatResizeKernel::FloatResizeKernel;
-  // What is decoded has bytes: of a large image few of them are looked at, so it is not made floats before.
+  // Decoded images are of bytes: few of the pixels of a large image are read, so it is not converted first.
   Status Compute(KernelContext& context) override {
     if (context.input(0).dtype() != DataType::kUint8) return FloatResizeKernel::Compute(context);
     MR_ASSIGN_OR_RETURN(const ResizeSizes s, image::CheckResize(context.input(0), context.input(1)));
@@ -150,7 +150,7 @@ class BicubicKernel final : public FloatResizeKernel {
     const int64_t in_row = s.in_w * s.channels;
     ForRows(context, s, in, out, [&](const float* image, int64_t y, float* to) {
       const CubicTap& tap = ys[static_cast<size_t>(y)];
-      // First all columns of four rows into one row, then four columns of it into each pixel.
+      // First blends four rows to one row, then four columns of that row to each pixel.
       thread_local std::vector<float> blended;
       blended.resize(static_cast<size_t>(in_row));
       float* const row = blended.data();
@@ -173,10 +173,10 @@ class BicubicKernel final : public FloatResizeKernel {
   }
 };
 
-// The input pixels that an output pixel lies over, and how much of each.
+// The input pixels that an output pixel covers, and their weights.
 struct AreaTap {
   int64_t begin, end;
-  float first, last, whole;  // shares of the first, the last and those between
+  float first, last, whole;  // weights of the first, the last and the others
   float share(int64_t i) const { return i == begin ? first : i == end - 1 ? last : whole; }
 };
 

@@ -15,7 +15,7 @@ using image::ResizeSizes;
 
 constexpr int64_t kCostPerSampleNs = 4;
 
-// Runs add(sums) on zeros and brings the sums to output 0. Sums of the small types are floats.
+// Runs add(sums) on zeros and converts the sums to output 0. Sums of the small types are floats.
 template <typename Fn>
 Status Accumulate(KernelContext& context, const TensorShape& shape, Fn add) {
   MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
@@ -37,7 +37,7 @@ Status Accumulate(KernelContext& context, const TensorShape& shape, Fn add) {
   return Status();
 }
 
-// Each image of the batch is worked on by one thread.
+// One thread works on each image of the batch.
 template <typename Fn>
 void ForImages(const KernelContext& context, const ResizeSizes& s, Fn fn) {
   const int64_t samples = s.out_h * s.out_w * s.channels;
@@ -54,7 +54,7 @@ void AddScaled(const float* __restrict from, int64_t n, float a, float b, T* __r
   for (int64_t i = 0; i < n; ++i) to[i] += static_cast<T>(from[i]) * static_cast<T>(a) * static_cast<T>(b);
 }
 
-// The gradients are those of an image of another size. `Method` adds them up.
+// The gradients of an image of another size, summed by `Method`.
 template <typename Method>
 class FloatGradientKernel final : public OpKernel {
  public:
@@ -92,7 +92,7 @@ struct Bilinear {
         T* bottom = sums + to + y.upper * s.in_w * s.channels;
         for (const auto& x : xs) {
           const int64_t left = x.lower * s.channels, right = x.upper * s.channels;
-          // Corner by corner, of which some may be the same pixel.
+          // Corner by corner, some of which may be the same pixel.
           AddScaled(dy, s.channels, 1 - y.share, 1 - x.share, top + left);
           AddScaled(dy, s.channels, 1 - y.share, x.share, top + right);
           AddScaled(dy, s.channels, y.share, 1 - x.share, bottom + left);
@@ -127,7 +127,7 @@ struct Bicubic {
   }
 
  private:
-  // kLanes channels of one pixel to 16 pixels.
+  // Adds kLanes channels of one pixel to 16 pixels.
   template <int kLanes, typename T>
   static void AddTaps(const float* dy, const float (&down)[4], const image::CubicTap& x, int64_t channels,
                       T* const (&rows)[4], int64_t c) {

@@ -17,7 +17,7 @@ namespace {
 using image::ResizeSizes;
 
 constexpr double kCostPerTapNs = 0.2;
-// What the windows of all rows, or of all columns, may have together.
+// The most taps of the windows of all rows, or of all columns.
 constexpr int64_t kMostTaps = int64_t{1} << 28;
 
 // A weight by the distance from the centre of the window.
@@ -63,10 +63,10 @@ const Sampler* FindSampler(const std::string& name) {
   return nullptr;
 }
 
-// The window of each pixel of the output: where it begins and its weights, none for pixels outside the input.
+// The window of each pixel of the output: its start and its weights, none for pixels outside the input.
 struct Windows {
   std::vector<int64_t> start;
-  std::vector<int64_t> first_weight;  // and behind the last one their number
+  std::vector<int64_t> first_weight;  // followed by the total number
   std::vector<float> weights;
 };
 
@@ -124,7 +124,7 @@ class ScaleAndTranslateBase : public OpKernel {
   }
 
  protected:
-  // From inputs 2 and 3, of rows and of columns.
+  // From inputs 2 and 3, for rows and for columns.
   StatusOr<std::pair<Windows, Windows>> ReadWindows(const KernelContext& context,
                                                     const ResizeSizes& s) const {
     MR_ASSIGN_OR_RETURN(const auto scale, TwoFloats(context.input(2)));
@@ -143,7 +143,7 @@ class ScaleAndTranslateBase : public OpKernel {
   const bool antialias_;
 };
 
-// Of each of `in` pixels the outputs whose windows hold it, which lie side by side, with the same weights.
+// For each of `in` pixels the outputs whose windows contain it, which are consecutive, with the same weights.
 StatusOr<Windows> Transposed(const Windows& w, int64_t in) {
   const auto out = static_cast<int64_t>(w.start.size());
   const auto taps = [&](int64_t i) {
@@ -168,7 +168,7 @@ StatusOr<Windows> Transposed(const Windows& w, int64_t in) {
       return errors::ResourceExhausted("The windows have more than ", kMostTaps, " weights");
   }
   t.first_weight.push_back(total);
-  t.weights.assign(static_cast<size_t>(total), 0.0f);  // also of outputs between these that have no weights
+  t.weights.assign(static_cast<size_t>(total), 0.0f);  // also for outputs between these without weights
   for (int64_t i = 0; i < out; ++i) {
     for (int64_t k = 0; k < taps(i); ++k) {
       const auto pixel = static_cast<size_t>(w.start[static_cast<size_t>(i)] + k);
@@ -245,7 +245,7 @@ class ScaleAndTranslateKernel final : public ScaleAndTranslateBase {
   }
 };
 
-// Inputs: the gradients of the output, the original image, scale, translation. What was read is added to.
+// Inputs: the gradients of the output, the original image, scale, translation. Uses the transposed windows.
 class ScaleAndTranslateGradKernel final : public ScaleAndTranslateBase {
  public:
   using ScaleAndTranslateBase::ScaleAndTranslateBase;

@@ -10,8 +10,8 @@
 namespace millrace::image {
 namespace {
 
-// Weights of bicubic interpolation for shares of a pixel in steps of 1/1024, as TensorFlow's tables have
-// them: Keys, "Cubic convolution interpolation for digital image processing", with the parameter `a`.
+// Weights of bicubic interpolation for fractions of a pixel in steps of 1/1024, as in TensorFlow's tables:
+// Keys, "Cubic convolution interpolation for digital image processing", with the parameter `a`.
 constexpr int kSteps = 1 << 10;
 using CubicTable = std::array<float, (kSteps + 1) * 2>;
 
@@ -81,7 +81,7 @@ std::vector<CubicTap> CubicTaps(int64_t in, int64_t out, Alignment alignment) {
     float sum = 0;
     for (int k = 0; k < 4; ++k) {
       tap.index[k] = Within(floor - 1 + k, in);
-      // With centres at .5, pixels outside count nothing; else the border counts for them.
+      // With centres at .5, pixels outside have weight 0; otherwise the border is repeated.
       tap.weight[k] = !alignment.half_pixel || tap.index[k] == floor - 1 + k ? weights[k] : 0.0f;
       sum += tap.weight[k];
     }

@@ -19,7 +19,7 @@ struct Limits {
   int64_t most = 0;  // boxes
   float overlap = 0.5f;
   float score = kNoThreshold;
-  float sigma = 0;  // > 0: overlap lowers scores instead of dropping boxes
+  float sigma = 0;  // > 0: overlap lowers scores instead of removing boxes
 };
 
 struct Selection {
@@ -30,13 +30,13 @@ struct Selection {
 struct Candidate {
   int32_t box;
   float score;
-  size_t seen;  // so many of the selected boxes have been held against it
-  // The best score comes first, of equal ones the first box.
+  size_t seen;  // the number of selected boxes with which it was compared
+  // The best score comes first; of equal ones the first box.
   bool operator<(const Candidate& o) const { return score == o.score ? box > o.box : score < o.score; }
 };
 
-// Takes the best box that is left, unless it overlaps one that was taken. Scores that are not above the
-// threshold, NaN among them, do not take part.
+// Selects the best remaining box, unless it overlaps a selected one. Scores that are not above the threshold,
+// including NaN, are skipped.
 template <typename Overlap>
 Selection Select(std::span<const float> scores, const Limits& limits, Overlap overlap) {
   std::vector<Candidate> candidates;
@@ -72,7 +72,7 @@ Selection Select(std::span<const float> scores, const Limits& limits, Overlap ov
   return out;
 }
 
-// A box by two opposite corners: intersection over union.
+// Boxes given by two opposite corners: intersection over union.
 float SharedArea(const float* a, const float* b) {
   const float a_top = std::min(a[0], a[2]), a_left = std::min(a[1], a[3]);
   const float a_bottom = std::max(a[0], a[2]), a_right = std::max(a[1], a[3]);

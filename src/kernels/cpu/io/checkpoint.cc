@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// Indices of the names in their order: that of the files.
+// Indices of the names in sorted order, which is that of the files.
 std::vector<int64_t> SortedByName(const Tensor& names) {
   std::vector<int64_t> order(static_cast<size_t>(names.num_elements()));
   std::iota(order.begin(), order.end(), 0);
@@ -24,7 +24,7 @@ std::vector<int64_t> SortedByName(const Tensor& names) {
   return order;
 }
 
-// The whole tensor of which a tensor to save is a part.
+// The whole tensor of which a tensor to be saved is a part.
 StatusOr<ShapeAndSlice> PartOf(const Tensor& tensor, const std::string& spec) {
   if (spec.empty()) {
     return ShapeAndSlice{tensor.shape(), TensorSlice::Full(tensor.rank()), tensor.shape()};
@@ -78,7 +78,7 @@ class SaveV2Kernel final : public OpKernel {
   }
 };
 
-// One tensor of a checkpoint of the first format, into output `output`.
+// Restores one tensor of a checkpoint of the first format to output `output`.
 Status RestoreFromSlices(KernelContext& context, io::SlicesReader& reader, const std::string& pattern,
                          const std::string& name, const std::string& spec, int output) {
   MR_ASSIGN_OR_RETURN(const io::SlicesReader::Variable* const variable, reader.Find(name));
@@ -115,7 +115,7 @@ class RestoreV2Kernel final : public OpKernel {
       return errors::InvalidArgument("Got ", context.input(1).num_elements(), " tensor names, but expected ",
                                      context.num_outputs(), " tensors.");
     }
-    // A checkpoint of the first format may be given, too.
+    // A checkpoint of the first format is accepted, too.
     if (!Env::Posix().FileExists(io::BundleIndexPath(prefix))) return RestoreOldFormat(context, prefix);
     const auto parallel = [&](int64_t total, int64_t cost_ns, ThreadPool::ShardFn fn) {
       context.ParallelFor(total, cost_ns, fn);
@@ -143,7 +143,7 @@ class RestoreV2Kernel final : public OpKernel {
     }
     return Status::Ok();
   }
-  // Names all tensors of another type at once.
+  // Reports all tensors of another type at once.
   static Status CheckTypes(const KernelContext& context, io::BundleReader& reader,
                            const std::vector<int64_t>& order) {
     std::vector<std::string> wrong;

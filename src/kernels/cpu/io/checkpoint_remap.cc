@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Matrices of checkpoints whose rows and columns stand for words: where the words of a new vocabulary were in
-// an old one, and the matrix with its rows and columns in the new order.
+// Matrices of checkpoints whose rows and columns correspond to words: the indices of the words of a new
+// vocabulary in an old one, and the matrix with its rows and columns in the new order.
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// The lines of a text; the end of the last one may be missing.
+// The lines of a text; the last one need not end with a newline.
 std::vector<std::string_view> LinesOf(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {

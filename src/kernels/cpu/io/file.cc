@@ -30,7 +30,7 @@ class ReadFileKernel final : public OpKernel {
   }
 };
 
-// Makes the folders that the file needs. Others see the old file or the whole new one.
+// Creates the folders of the file. Other processes see the old file or the complete new one.
 class WriteFileKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -60,7 +60,7 @@ class MatchingFilesKernel final : public OpKernel {
       MR_ASSIGN_OR_RETURN(std::vector<std::string> found, io::MatchingFiles(Env::Posix(), pattern));
       std::move(found.begin(), found.end(), std::back_inserter(all));
     }
-    // A file that two patterns match is there twice.
+    // A file that matches two patterns is listed twice.
     std::sort(all.begin(), all.end());
     MR_ASSIGN_OR_RETURN(Tensor* const out,
                         context.AllocateOutput(0, TensorShape({static_cast<int64_t>(all.size())})));

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Readers and the ops on them. The ops of both kinds of handles share the kernels.
+// Readers and the ops on them. The kernels serve the ops of both kinds of handles.
 #include "kernels/cpu/data_flow/access_kernel.h"
 #include "kernels/cpu/io/reader.h"
 #include "kernels/cpu/io/reader_work.h"
@@ -42,7 +42,7 @@ WorkOpener MakeFixedLength(KernelConstruction& c) {
     }
     return static_cast<uint64_t>(value);
   };
-  // The first version of the op knows no compression.
+  // The first version of the op has no compression.
   const auto compression =
       io::ParseCompression(c.HasAttr("encoding") ? c.Attr<std::string>("encoding") : std::string());
   if (!compression.ok()) c.SetError(compression.status());

@@ -41,7 +41,7 @@ void Close(Queue& queue) {
   EXPECT_TRUE(queue.RunNow(attempt, &status));
 }
 
-// A read as it was asked for and how it ended.
+// A read and its result.
 struct Read {
   explicit Read(RefPtr<Queue> q) : queue(std::move(q)) {}
   void Submit(Reader& reader, int64_t wanted = 1) {

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// One record, which is made at once.
+// One record, which exists from the start.
 class SingleRecord : public WorkUnit {
  public:
   SingleRecord(std::string key, std::string value) : key_(std::move(key)), value_(std::move(value)) {}
@@ -34,7 +34,7 @@ class Lines : public WorkUnit {
   Lines(const std::string& path, std::unique_ptr<io::ByteSource> source, const ReaderPosition& from)
       : path_(path), stream_(std::move(source)), begin_(from.offset), line_(from.index) {}
 
-  // A file that ends within them has no lines.
+  // A file that ends within the header has no lines.
   Status SkipHeader(int64_t lines) {
     std::string ignored;
     for (int64_t i = 0; i < lines; ++i) {
@@ -114,7 +114,7 @@ class FixedLengthRecords : public WorkUnit {
   const uint64_t record_bytes_, hop_bytes_;
   const uint64_t limit_;  // where the footer begins
   ReaderPosition next_;
-  std::string overlap_;   // the first bytes of the next record, which the last one had too
+  std::string overlap_;   // the first bytes of the next record, if records overlap
   uint64_t to_skip_ = 0;  // between the last record and the next
 };
 
@@ -193,7 +193,7 @@ WorkOpener FixedLengthWork(Env& env, const FixedLength& format) {
                         const ReaderPosition& from) -> StatusOr<std::unique_ptr<WorkUnit>> {
     const ReaderPosition begin = {std::max(from.offset, format.header_bytes), from.index};
     if (format.compression != io::Compression::kNone) {
-      // Read twice: where the footer begins shows at the end.
+      // Reads the file twice: the position of the footer is only known at the end.
       MR_ASSIGN_OR_RETURN(const uint64_t length, UnpackedLength(env, work, format.compression));
       MR_ASSIGN_OR_RETURN(std::unique_ptr<io::ByteSource> source,
                           io::OpenFile(env, work, format.compression));

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// What one string may unpack to.
+// The largest size of a decompressed string.
 constexpr size_t kMostBytes = size_t{1} << 31;
 
 StatusOr<io::Compression> ReadCompression(KernelConstruction& c) {
@@ -24,7 +24,7 @@ StatusOr<io::Compression> ReadCompression(KernelConstruction& c) {
   return *compression;
 }
 
-// The bytes of a string, at once.
+// The bytes of a string, as one chunk.
 class StringSource final : public io::ByteSource {
  public:
   explicit StringSource(std::string_view bytes) : bytes_(bytes) {}
@@ -78,19 +78,19 @@ class DecodeCompressedKernel final : public OpKernel {
 struct RecordOptions {
   std::string pattern;
   int64_t seed = 0;
-  float shift = 0;         // of the shuffled list of files, from epoch to epoch
+  float shift = 0;         // of the shuffled list of files, in each epoch
   size_t buffer_size = 1;  // records from which the next one is drawn
   io::Compression compression = io::Compression::kNone;
 };
 
-// Every record of the files once in each epoch. The files are shuffled; of the records that lie in a buffer a
-// random one comes next. Not thread-safe.
+// Each record of the files once per epoch. The files are shuffled; the next record is a random one of those
+// in a buffer. Not thread-safe.
 class RecordShuffler {
  public:
   explicit RecordShuffler(RecordOptions options)
       : options_(std::move(options)), random_(static_cast<uint64_t>(options_.seed)) {}
 
-  // NotFound when no file matches, OutOfRange when the files have no records.
+  // NotFound if no file matches, OutOfRange if the files have no records.
   Status Next(std::string* record) {
     while (buffer_.size() < options_.buffer_size) {
       std::string next;

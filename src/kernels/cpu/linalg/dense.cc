@@ -30,7 +30,7 @@ inline MR_INLINE_LAMBDA void SubtractBlock(double* to, const double* factors, in
   for (int64_t j = 0; j < kCount; ++j) to[j] = sum[j];
 }
 
-// The columns [begin, end), where both are multiples of kWidth.
+// The same for columns [begin, end), both multiples of kWidth.
 inline MR_INLINE_LAMBDA void Subtract(double* to, const double* factors, int64_t step, const double* rows,
                                       int64_t stride, int64_t count, int64_t begin, int64_t end) {
   int64_t j = begin;
@@ -41,8 +41,8 @@ inline MR_INLINE_LAMBDA void Subtract(double* to, const double* factors, int64_t
   for (; j < end; j += kWidth) SubtractBlock<kWidth>(to + j, factors, step, rows + j, stride, count);
 }
 
-// The first of the largest of the sizes [begin, n), NaN being larger than numbers, by their bits: a register
-// of them at a time. Those that differ in the last of their bits only, where the places are, count as equal.
+// The index of the first largest value in [begin, n), NaN being the largest, from their bits: a register of
+// them at a time. Values that differ only in the lowest bits, which hold the indices, count as equal.
 inline MR_INLINE_LAMBDA int64_t Largest(const double* values, int64_t begin, int64_t n) {
   static_assert(Rows::kMost == 256);
   int64_t most = 0;
@@ -53,8 +53,8 @@ inline MR_INLINE_LAMBDA int64_t Largest(const double* values, int64_t begin, int
   return 255 - (most & 255);
 }
 
-// to[j] += factor * from[j] for the columns [begin, end), both multiples of kWidth. The rows are not the
-// same.
+// to[j] += factor * from[j] for the columns [begin, end), both multiples of kWidth. The rows
+// differ.
 inline MR_INLINE_LAMBDA void AddRow(double* __restrict to, double factor, const double* __restrict from,
                                     int64_t begin, int64_t end) {
   for (int64_t b = begin; b < end; b += kWidth) {
@@ -127,7 +127,7 @@ Rows Rows::Transposed() const {
 
 namespace {
 
-// The factors of `a` below the diagonal are in the rows of `lower`, which has columns of L as rows.
+// The factors of `a` below the diagonal are stored in the rows of `lower`, whose rows are columns of L.
 inline MR_INLINE_LAMBDA void Eliminate(double* a, double* lower, double* column, int64_t* from, int* sign,
                                        int64_t n, int64_t stride) {
   for (int64_t i = 0; i < n; ++i) column[i] = a[i * stride];
@@ -161,7 +161,7 @@ inline MR_INLINE_LAMBDA void Eliminate(double* a, double* lower, double* column,
         for (int64_t l = 0; l < kWidth; ++l) factors[i + l] = column[i + l] / divisor;
       }
     }
-    // Columns up to k are of no use any more.
+    // Columns up to k are no longer needed.
     const int64_t begin = (k + 1) / kWidth * kWidth;
     for (int64_t i = k + 1; i < n; ++i) {
       double* const to = a + i * stride;
@@ -202,7 +202,7 @@ bool FactorCholesky(Rows* m) {
   RunLoop([a = (*m)[0], n = m->rows(), stride = m->stride(), positive = &positive]() MR_INLINE_LAMBDA {
     for (int64_t i = 0; i < n; ++i) {
       double* const row = a + i * stride;
-      // The column above the pivot has the factors of the rows above.
+      // The column above the pivot contains the factors of the rows above.
       Subtract(row, a + i, stride, a, stride, i, i / kWidth * kWidth, stride);
       if (row[i] <= 0) {
         *positive = false;
@@ -272,8 +272,8 @@ Rows Product(const Rows& a, const Rows& b) {
 
 namespace {
 
-// The reflection 1 - tau v transposed(v) that turns a column into `beta` and zeros; v begins with a one, in
-// the place of the column.
+// The reflection 1 - tau v transposed(v) that maps a column to `beta` and zeros; v begins with a one, and is
+// stored in place of the column.
 struct Reflection {
   double beta, tau;
 };
@@ -293,7 +293,7 @@ inline MR_INLINE_LAMBDA Reflection Reflect(double* column, int64_t n) {
   return {beta, (beta - first) / beta};
 }
 
-// Reflects the columns [begin, stride) of n rows.
+// Applies the reflection to the columns [begin, stride) of n rows.
 inline MR_INLINE_LAMBDA void ApplyReflection(const double* v, double tau, double* a, int64_t n, int64_t begin,
                                              int64_t stride, double* sums, double* scaled) {
   for (int64_t j = begin; j < stride; ++j) sums[j] = 0;
@@ -320,7 +320,7 @@ Qr FactorQr(Rows m, int64_t columns) {
       for (int64_t i = k; i < rows; ++i) at[i] = a[i * stride + k];
       const Reflection reflection = Reflect(at + k, rows - k);
       taus[k] = reflection.tau;
-      // The columns up to k are of no use any more.
+      // The columns up to k are no longer needed.
       const int64_t begin = (k + 1) / kWidth * kWidth;
       ApplyReflection(at + k, reflection.tau, a + k * stride, rows - k, begin, stride, sums, scaled);
       for (int64_t j = 0; j < k; ++j) a[k * stride + j] = 0;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Diagonals and bands of matrices, and Cross. All but Cross move elements of any type.
+// Diagonals and bands of matrices, and Cross. All but Cross support elements of any type.
 #include "op/diagonals.h"
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 namespace millrace {
 namespace {
 
-// A batch of matrices, and of stacks of the diagonals of each.
+// A batch of matrices, and of the stacks of their diagonals.
 struct Stacks {
   DiagonalRange range;
   int64_t batch = 1, rows = 0, columns = 0;
   int64_t length = 0;  // of a row of a stack
 
-  // Stacks have more elements than their matrices, so that without elements of either they may be too large.
+  // Stacks have more elements than their matrices; if there are no elements, the shape may be too large.
   StatusOr<TensorShape> StackShape(TensorShape batch_shape) const {
     if (range.count() > 1) MR_RETURN_IF_ERROR(batch_shape.TryAddDim(range.count()));
     MR_RETURN_IF_ERROR(batch_shape.TryAddDim(length));
@@ -32,7 +32,7 @@ TensorShape BatchOf(const Tensor& t, int n) {
   return shape;
 }
 
-// Copies all diagonals out of the matrices into the stacks, or the other way.
+// Copies all diagonals from the matrices to the stacks, or vice versa.
 void CopyDiagonals(const Stacks& s, DataType dtype, const void* from, void* to, bool into_matrix,
                    cpu::Parallel& parallel) {
   if (s.batch == 0) return;
@@ -68,7 +68,7 @@ StatusOr<int64_t> ScalarInput(const Tensor& t, const char* name) {
   return IntValue(t);
 }
 
-// Fills with a padding of one element, or with zeros without one.
+// Fills with a padding of one element, or with zeros without it.
 Status Pad(const Tensor* padding, Tensor* out, cpu::Parallel& parallel) {
   if (padding == nullptr) {
     ZeroElements(out->dtype(), out->raw_data(), out->num_elements(), parallel);
@@ -208,7 +208,7 @@ class BandPartKernel final : public OpKernel {
   }
 
  private:
-  // The number of diagonals on one side that stay; negative: all.
+  // The number of diagonals to keep on one side; negative: all.
   static StatusOr<int64_t> Width(const Tensor& t, const char* name, const char* what, int64_t limit) {
     if (!t.shape().IsScalar()) return errors::InvalidArgument(name, " must be scalar, got shape ", t.shape());
     const int64_t width = IntValue(t);

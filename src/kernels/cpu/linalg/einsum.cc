@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Einsum: each operand is brought into the order (shared and kept, own, summed over), then matrices are
-// multiplied, and the products put in the order of the output.
+// Einsum: permutes each operand to the order (shared and kept, own, summed), multiplies matrices, and
+// permutes the products to the order of the output.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -34,7 +34,7 @@ struct Operand {
     }
     return size;
   }
-  // Sizes and strides in another order of all labels.
+  // Permutes sizes and strides to another order of the labels.
   void Reorder(const Labels& order) {
     Dims new_sizes, new_strides;
     for (const int label : order) {
@@ -55,8 +55,8 @@ struct Operand {
   }
 };
 
-// Axes with the same label become one that runs along their diagonal. Sizes of 1 that `sizes` says are
-// repeated are left out.
+// Axes with the same label become one, along the diagonal. Sizes of 1 that are repeated according to `sizes`
+// are omitted.
 Operand MakeOperand(const Tensor& tensor, const Labels& labels, const std::map<int, int64_t>& sizes) {
   Operand out{tensor, {}, {}, {}};
   const Dims strides = RowMajorStrides(tensor.shape().dims());
@@ -75,7 +75,7 @@ Operand MakeOperand(const Tensor& tensor, const Labels& labels, const std::map<i
   return out;
 }
 
-// Copies the elements into the order of the labels, unless they lie so.
+// Copies the elements to the order of the labels, unless they are already dense.
 Status Pack(KernelContext& context, Operand* x) {
   if (x->IsDense()) return Status();
   MR_ASSIGN_OR_RETURN(Tensor packed, context.AllocateTemp(x->tensor.dtype(), TensorShape(x->sizes)));
@@ -88,7 +88,7 @@ Status Pack(KernelContext& context, Operand* x) {
   return Status();
 }
 
-// Calls fn with the type in which the elements are computed.
+// Calls fn with the type for computing.
 template <typename Fn>
 Status VisitType(KernelContext& context, DataType dtype, Fn fn) {
   switch (dtype) {
@@ -109,7 +109,7 @@ Status VisitType(KernelContext& context, DataType dtype, Fn fn) {
   }
 }
 
-// Sums over the labels that neither `kept` nor `other` has.
+// Sums over the labels that are neither in `kept` nor in `other`.
 Status SumLonely(KernelContext& context, const Labels& kept, const Labels& other, Operand* x) {
   Labels order, lonely;
   for (const int label : x->labels) (Has(kept, label) || Has(other, label) ? order : lonely).push_back(label);
@@ -154,8 +154,8 @@ Labels Joined(const Labels& a, const Labels& b, const Labels& c) {
   return out;
 }
 
-// Puts the operand into the order (batch, inner, outer) when it lies so, else (batch, outer, inner). Whether
-// the first was taken.
+// Permutes the operand to (batch, inner, outer) if it is stored so, else to (batch, outer, inner). Returns
+// whether it chose the first.
 StatusOr<bool> Arrange(KernelContext& context, const Labels& batch, const Labels& outer, const Labels& inner,
                        Operand* x) {
   x->Reorder(Joined(batch, inner, outer));
@@ -165,7 +165,7 @@ StatusOr<bool> Arrange(KernelContext& context, const Labels& batch, const Labels
   return swapped;
 }
 
-// The product, labelled batch, those of x only, those of y only.
+// The product, with the labels of the batch, those of only x, those of only y.
 StatusOr<Operand> Contract(KernelContext& context, const Labels& kept, Operand x, Operand y) {
   Labels batch, sum, only_x, only_y;
   for (const int label : x.labels)
@@ -292,7 +292,7 @@ class EinsumKernel final : public OpKernel {
     return Status();
   }
 
-  // Writes the result along the axes of the output; labels that come twice there lie on a diagonal.
+  // Writes the result along the axes of the output; repeated labels are a diagonal.
   static Status Put(KernelContext& context, const Operand& result, const Labels& kept, Tensor* out) {
     const Dims dense = RowMajorStrides(out->shape().dims());
     Dims strides;

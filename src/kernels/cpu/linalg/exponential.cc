@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#define EIGEN_NO_DEBUG  // what its assertions are about ends in NaN here
+#define EIGEN_NO_DEBUG  // cases that its assertions check result in NaN here
 #include <unsupported/Eigen/MatrixFunctions>
 
 #include "kernels/cpu/linalg/matrix_function.h"

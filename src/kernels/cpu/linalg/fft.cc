@@ -12,12 +12,12 @@
 namespace millrace::cpu {
 namespace {
 
-// The product without the care for infinities that the operator takes.
+// The product without the operator's handling of infinities.
 template <typename T>
 inline std::complex<T> Times(std::complex<T> a, std::complex<T> b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
-// exp(-2 pi i j / n), exact where it is on an axis.
+// exp(-2 pi i j / n), exact on the axes.
 std::complex<double> Root(int64_t j, int64_t n) {
   const double angle = -2 * std::numbers::pi * static_cast<double>(j) / static_cast<double>(n);
   if (4 * j == n) return {0, -1};
@@ -27,7 +27,7 @@ std::complex<double> Root(int64_t j, int64_t n) {
 }
 
 // One stage of Stockham's algorithm: transforms of length p, m of them for each of `stride` positions, then
-// rotations by w. `roots` has those of the whole length, whose part `step` belongs to this stage.
+// rotations by w. `roots` has the roots of the whole length, every `step`-th of which is used in this stage.
 template <typename T>
 struct Stage {
   int64_t p, m, stride;
@@ -35,14 +35,14 @@ struct Stage {
   int64_t n, step;
 };
 
-// Numbers side by side, in memory the real parts before the imaginary ones; one is a Number. The loops are of
-// a constant length so that the compiler makes registers of them.
+// Numbers side by side, in memory the real parts before the imaginary ones; a single one is a Number. Loops
+// have a constant length so that the compiler keeps them in registers.
 template <typename T, int kLanes>
 struct Lanes {
   T re[kLanes], im[kLanes];
 };
 
-// Number j of the array at x.
+// Loads number j of the array at x.
 template <int kLanes, typename T>
 inline MR_INLINE_LAMBDA Lanes<T, kLanes> Load(const T* x, int64_t j) {
   Lanes<T, kLanes> a;
@@ -76,8 +76,8 @@ inline MR_INLINE_LAMBDA Lanes<T, kLanes> TimesMinusI(const Lanes<T, kLanes>& a) 
   ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { turned.im[l] = -a.re[l]; });
   return turned;
 }
-// Sums with a negated factor, not differences: of a difference beside a sum g++ 12 makes one instruction that
-// contracts, also where contracting is off.
+// Sums with a negated factor, not differences: g++ 12 compiles a difference next to a sum to one contracted
+// instruction, even if contraction is off.
 template <int kLanes, typename T>
 inline MR_INLINE_LAMBDA Lanes<T, kLanes> Times(const Lanes<T, kLanes>& a, const std::complex<T>& w) {
   const T re = w.real(), im = w.imag(), less = -im;
@@ -127,7 +127,7 @@ void RunFour(const Stage<T>& s, const T* x, T* y) {
 template <int kLanes, typename T>
 void RunAny(const Stage<T>& s, const T* x, T* y) {
   RunLoop([=]() MR_INLINE_LAMBDA {
-    const int64_t turn = s.n / s.p;  // the roots of order p lie so far apart
+    const int64_t turn = s.n / s.p;  // the distance between the roots of order p
     for (int64_t q = 0; q < s.m; ++q) {
       for (int64_t j = 0; j < s.p; ++j) {
         const std::complex<T> w = s.roots[j * q * s.step];
@@ -145,7 +145,7 @@ void RunAny(const Stage<T>& s, const T* x, T* y) {
   });
 }
 
-// The stages of a transform of n numbers in x, by way of `scratch`.
+// The stages of a transform of n numbers in x, with `scratch` as the second buffer.
 template <int kLanes, typename T>
 void RunStages(const std::vector<int64_t>& factors, const std::complex<T>* roots, int64_t n, T* x,
                T* scratch) {
@@ -167,7 +167,7 @@ void RunStages(const std::vector<int64_t>& factors, const std::complex<T>* roots
   if (from != x) std::copy_n(from, 2 * kLanes * n, x);
 }
 
-// The length without its factors up to 13, which are added to `factors`.
+// Divides the length by its prime factors up to 13, which are appended to `factors`.
 int64_t TakeSmallFactors(int64_t n, std::vector<int64_t>* factors) {
   int64_t rest = n;
   for (const int64_t p : {4, 2, 3, 5, 7, 11, 13}) {
@@ -192,7 +192,7 @@ BasicFft<T>::BasicFft(int64_t n) : n_(n) {
     return;
   }
   factors_.clear();
-  // j * j modulo 2 n, by differences, as it would overflow.
+  // j * j modulo 2 n, computed from differences, as it would overflow.
   int64_t square = 0;
   for (int64_t j = 0; j < n; ++j) {
     roots_[static_cast<size_t>(j)] = Number(Root(square, 2 * n));
@@ -250,7 +250,7 @@ void BasicFft<T>::RunLanes(T* x, bool inverse, T* scratch) const {
   RunLoop(conjugate);
 }
 
-// j k = (j j + k k - (k - j)(k - j)) / 2 makes a convolution of the transform.
+// The transform becomes a convolution by j k = (j j + k k - (k - j)(k - j)) / 2.
 template <typename T>
 void BasicFft<T>::RunChirp(Number* x, Number* scratch) const {
   const int64_t m = longer_->size();
@@ -278,8 +278,8 @@ void BasicRealFft<T>::Run(T* x, bool inverse, T* scratch) const {
   }
 }
 
-// With Z of the pairs, E = (Z[k] + conj(Z[h - k])) / 2 of the even samples and O of the odd ones, X[k] is E +
-// w O.
+// With Z, the transform of the pairs, E = (Z[k] + conj(Z[h - k])) / 2 is that of the even samples, O that of
+// the odd ones, and X[k] = E + w O.
 template <typename T>
 template <int kLanes>
 void BasicRealFft<T>::Forward(T* x, T* scratch) const {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Logarithm and square root of matrices, by the triangular factor of their complex Schur decomposition. Real
-// matrices go through complex numbers, too: the solver for quasi-triangular factors alone compiles for half a
-// minute.
-#define EIGEN_NO_DEBUG  // what its assertions are about ends in NaN here
+// matrices are converted to complex ones, too: the solver for quasi-triangular factors alone takes half a
+// minute to compile.
+#define EIGEN_NO_DEBUG  // cases that its assertions check result in NaN here
 #include <Eigen/Eigenvalues>
 #include <cmath>
 #include <limits>
@@ -16,8 +16,8 @@
 namespace millrace {
 namespace {
 
-// Nodes and weights of Gauss and Legendre on [0, 1]: with them, the logarithm of 1 + x as the integral of
-// x / (1 + t x) is exact to double precision for |x| < 1/4.
+// Gauss-Legendre nodes and weights on [0, 1]: the logarithm of 1 + x as the integral of x / (1 + t x) is
+// exact to double precision with them for |x| < 1/4.
 constexpr double kNodes[] = {0.019855071751231884, 0.10166676129318664, 0.2372337950418355,
                              0.40828267875217511,  0.59171732124782489, 0.7627662049581645,
                              0.89833323870681336,  0.98014492824876812};
@@ -26,9 +26,9 @@ constexpr double kWeights[] = {0.050614268145188130, 0.11119051722668724, 0.1568
                                0.11119051722668724,  0.050614268145188130};
 
 // The logarithm of an upper triangular matrix. False if a diagonal element is zero, or if roots do not
-// approach 1.
+// converge to 1.
 bool LogOfTriangle(const Eigen::MatrixXcd& triangle, Eigen::MatrixXcd* log) {
-  constexpr int kMostRoots = 200;  // a double needs less than 20 to come near 1 and the rest for large norms
+  constexpr int kMostRoots = 200;  // less than 20 to approach 1 in double, the rest for large norms
   const Eigen::Index n = triangle.rows();
   const Eigen::MatrixXcd one = Eigen::MatrixXcd::Identity(n, n);
   Eigen::MatrixXcd root = triangle;
@@ -46,7 +46,7 @@ bool LogOfTriangle(const Eigen::MatrixXcd& triangle, Eigen::MatrixXcd* log) {
     *log += kWeights[i] * shifted.triangularView<Eigen::Upper>().solve(x);
   }
   *log *= std::ldexp(1.0, roots);
-  // Exact where the eigenvalues are.
+  // The diagonal is exact.
   for (Eigen::Index i = 0; i < n; ++i) (*log)(i, i) = std::log(triangle(i, i));
   return log->allFinite();
 }
@@ -65,8 +65,8 @@ struct Logarithm {
   static bool Apply(const Eigen::MatrixXd&, Eigen::MatrixXd*) { return false; }
 };
 
-// The root of a real matrix by the iteration of Denman and Beavers, scaled by determinants. False where it
-// does not come to an accurate end soon, as with eigenvalues near the negative axis.
+// The root of a real matrix by the iteration of Denman and Beavers, scaled by determinants. False if it does
+// not converge accurately in a few steps, for example with eigenvalues near the negative axis.
 bool RootByIteration(const dense::Rows& a, dense::Rows* root) {
   constexpr int kMostSteps = 14;
   const int64_t n = a.rows();
@@ -102,7 +102,7 @@ bool RootByIteration(const dense::Rows& a, dense::Rows* root) {
     change = norm(difference) / norm(x);
     if (!std::isfinite(change)) return false;
   }
-  // As exact as the root of a triangular factor.
+  // Requires the accuracy of the root of a triangular factor.
   dense::Rows rest = dense::Product(x, x);
   for (int64_t r = 0; r < n; ++r) {
     for (int64_t c = 0; c < n; ++c) rest[r][c] -= a[r][c];
@@ -145,7 +145,7 @@ struct SquareRoot {
   }
 
  private:
-  static constexpr Eigen::Index kLeastForIteration = 8;  // smaller ones are as fast by their factors
+  static constexpr Eigen::Index kLeastForIteration = 8;  // smaller ones are as fast with their factors
 
   static bool Apply(const Eigen::ComplexSchur<Eigen::MatrixXcd>& schur, Eigen::MatrixXcd* out) {
     const Eigen::MatrixXcd triangle = schur.matrixT().triangularView<Eigen::Upper>();

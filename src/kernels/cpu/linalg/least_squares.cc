@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Least squares.
-#define EIGEN_NO_DEBUG  // what its assertions are about ends in a Status or in NaN here
+#define EIGEN_NO_DEBUG  // cases that its assertions check result in a Status or in NaN here
 #include "kernels/cpu/linalg/least_squares.h"
 
 #include "kernels/cpu/linalg/eigen_matrices.h"
@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// min |A X - B|^2 + l2 |X|^2.
+// Minimises |A X - B|^2 + l2 |X|^2.
 class SolveLsKernel final : public OpKernel {
  public:
   explicit SolveLsKernel(KernelConstruction& c) : OpKernel(c), fast_(c.Attr<bool>("fast")) {}

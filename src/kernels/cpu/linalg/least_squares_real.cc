@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#define EIGEN_NO_DEBUG  // the caller checks what its assertions are about
+#define EIGEN_NO_DEBUG  // the caller checks the conditions of its assertions
 #include <algorithm>
 
 #include "kernels/cpu/linalg/dense.h"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // QR decomposition.
-#define EIGEN_NO_DEBUG  // what its assertions are about ends in a Status or in NaN here
+#define EIGEN_NO_DEBUG  // cases that its assertions check result in a Status or in NaN here
 #include <Eigen/QR>
 
 #include "kernels/cpu/linalg/dense.h"

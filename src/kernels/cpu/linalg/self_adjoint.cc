@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Eigenvalues and eigenvectors of self-adjoint matrices.
-#define EIGEN_NO_DEBUG  // what its assertions are about ends in a Status or in NaN here
+#define EIGEN_NO_DEBUG  // cases that its assertions check result in a Status or in NaN here
 #include <Eigen/Eigenvalues>
 
 #include "kernels/cpu/linalg/eigen_matrices.h"
@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// The first version has the values above the vectors, in one output.
+// The first version outputs one tensor with the values above the vectors.
 class SelfAdjointEigKernel final : public OpKernel {
  public:
   explicit SelfAdjointEigKernel(KernelConstruction& c)

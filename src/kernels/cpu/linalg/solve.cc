@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Triangular factors, determinants, inverses and systems of equations.
-#define EIGEN_NO_DEBUG  // what its assertions are about ends in a Status or in NaN here
+#define EIGEN_NO_DEBUG  // cases that its assertions check result in a Status or in NaN here
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
 
@@ -31,7 +31,7 @@ Status RequireSquare(const Tensor& t, const char* message) {
   return errors::InvalidArgument(message, ".");
 }
 
-// Whether a factor has a zero, or something that is no number, on its diagonal.
+// Whether a factor has a zero or NaN on its diagonal.
 template <typename M>
 bool IsSingular(const M& factor) {
   for (Eigen::Index i = 0; i < factor.rows(); ++i) {
@@ -67,7 +67,7 @@ class CholeskyKernel final : public OpKernel {
     }
     if (IsDenseReal(in)) {
       return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 10, [&](int64_t i) -> Status {
-        dense::Rows m = dense::Rows(in, i).Transposed();  // the lower half counts
+        dense::Rows m = dense::Rows(in, i).Transposed();  // the lower half is used
         if (!dense::FactorCholesky(&m)) return NotPositive();
         m.Transposed().StoreTo(i, out);
         return Status();
@@ -91,7 +91,7 @@ class CholeskyKernel final : public OpKernel {
   }
 };
 
-// Inputs: the factor and its gradient. The symmetric gradient of what was factored.
+// Inputs: the factor and its gradient. Output: the symmetric gradient of the factorized matrix.
 class CholeskyGradKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -127,7 +127,7 @@ class CholeskyGradKernel final : public OpKernel {
       const Matrix<double> product = l.transpose() * dl;
       Matrix<double> middle = product.triangularView<Eigen::Lower>();
       middle.diagonal() *= 0.5;
-      // Between the inverses of L transposed and of L.
+      // Multiplies by the inverses of L transposed and of L on both sides.
       const Matrix<double> left = l.transpose().triangularView<Eigen::Upper>().solve(middle);
       const Matrix<double> both =
           l.transpose().triangularView<Eigen::Upper>().solve(Matrix<double>(left.transpose())).transpose();
@@ -381,7 +381,7 @@ class SolveKernel final : public OpKernel {
   const bool adjoint_, lower_;
 };
 
-// Outputs: both factors in one matrix, and for each of its rows the row of the input that it is made of.
+// Outputs: both factors in one matrix, and for each of its rows the row of the input that it comes from.
 class LuKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

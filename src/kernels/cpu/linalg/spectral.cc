@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// FFT, RFFT and their inverses in one, two and three dimensions. Numbers of 32 bits are
-// transformed in single precision, but for lengths with large prime factors.
+// FFT, RFFT and their inverses in one, two and three dimensions. Numbers of 32 bits are transformed in single
+// precision, except for lengths with large prime factors.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-// The plans of the lengths seen last.
+// The plans of the lengths used last.
 template <typename Plan>
 class Plans {
  public:
@@ -61,14 +61,14 @@ struct Axis {
   double scale;
 };
 
-// Where line i begins.
+// The start of line i.
 template <typename T>
 T* LineOf(const Axis& a, T* data, int64_t length, int64_t i) {
   return data + i / a.inner * length * a.inner + i % a.inner;
 }
 
-// Between kLanes complex numbers side by side in memory, at `count` places that are `stride` reals apart, and
-// their real parts before their imaginary ones.
+// Converts between kLanes complex numbers side by side in memory, at `count` positions `stride` reals apart,
+// and real parts followed by imaginary parts.
 template <int64_t kLanes, typename T>
 void SplitParts(const T* from, int64_t count, int64_t stride, T* x) {
   RunLoop([=]() MR_INLINE_LAMBDA {
@@ -103,7 +103,7 @@ void Scale(T* x, int64_t n, T factor) {
   });
 }
 
-// `lines` lines from the i-th on, side by side in places for kLanes.
+// Transforms `lines` lines from the i-th on, side by side in kLanes lanes.
 template <typename Plan, typename In, typename Out>
 void RunLanes(const Plan& fft, const Axis& a, const In* in, Out* out, int64_t i, int64_t lines,
               typename Plan::Real* x, typename Plan::Real* scratch) {
@@ -111,7 +111,7 @@ void RunLanes(const Plan& fft, const Axis& a, const In* in, Out* out, int64_t i,
   using Number = typename Plan::Number;
   constexpr int64_t kLanes = Plan::kLanes;
   constexpr bool kSameIn = std::is_same_v<In, Number>, kSameOut = std::is_same_v<Out, Number>;
-  // Lines of one block of the outer dimensions begin side by side.
+  // Lines in one block of the outer dimensions have adjacent starts.
   const bool together = lines == kLanes && i / a.inner == (i + lines - 1) / a.inner;
   const In* from[kLanes];
   Out* to[kLanes];
@@ -193,14 +193,14 @@ void RunAxis(const KernelContext& context, const Plan& fft, const Axis& a, const
                       });
 }
 
-// `lines` lines from the i-th on, in places for kLanes: of real numbers in `in` or in `out`, and of an even
-// length.
+// Transforms `lines` lines from the i-th on, in kLanes lanes, with real numbers in `in` or in `out`, and of
+// an even length.
 template <int kLanes, typename Plan, typename In, typename Out>
 void RunRealLines(const Plan& fft, const Axis& a, const In* in, Out* out, int64_t i, int64_t lines,
                   typename Plan::Real* x, typename Plan::Real* scratch) {
   using Real = typename Plan::Real;
   using Number = typename Plan::Number;
-  // The places of x by twos: real and imaginary parts, or numbers at even and at odd places.
+  // The numbers of x in pairs: real and imaginary parts, or numbers at even and at odd indices.
   const auto for_pairs = [&](auto* data, int64_t length, auto&& fn) {
     for (int64_t l = 0; l < lines; ++l) {
       auto* const line = LineOf(a, data, length, i + l);
@@ -213,7 +213,7 @@ void RunRealLines(const Plan& fft, const Axis& a, const In* in, Out* out, int64_
       }
     }
   };
-  // Lines of contiguous numbers of T, in which there are `length` of Reals, to x or from it.
+  // Copies lines of contiguous numbers of T, with `length` of Reals, to x or from it.
   const auto is_plane = [&]<typename T>(const T*) {
     return kLanes > 1 && a.inner == 1 && (std::is_same_v<T, Real> || std::is_same_v<T, Number>);
   };
@@ -287,7 +287,7 @@ class FftKernel final : public OpKernel {
     const int first = in.rank() - rank_;
     Dims lengths;  // of the transforms
     for (int i = 0; i < rank_; ++i) lengths.push_back(in.dim(first + i));
-    TensorShape in_shape = in.shape(), out_shape = in.shape();  // of what is read of the input
+    TensorShape in_shape = in.shape(), out_shape = in.shape();  // of the part of the input that is read
     if (real_) {
       MR_RETURN_IF_ERROR(ReadLengths(context.input(1), in, &lengths));
       in_shape = out_shape = BatchOf(in, first);
@@ -336,7 +336,7 @@ class FftKernel final : public OpKernel {
     return Status();
   }
 
-  // The first elements along each axis.
+  // Cuts to the first elements along each axis.
   static StatusOr<Tensor> Cut(KernelContext& context, const Tensor& in, const TensorShape& shape) {
     if (in.shape() == shape) return in;
     MR_ASSIGN_OR_RETURN(Tensor out, context.AllocateTemp(in.dtype(), shape));
@@ -347,8 +347,8 @@ class FftKernel final : public OpKernel {
     return out;
   }
 
-  // One axis after the other. A real signal has its last axis transformed first, when it becomes complex, or
-  // last, when it is real again.
+  // Transforms one axis after the other. The last axis of a real signal is transformed first, when it becomes
+  // complex, or last, when it becomes real again.
   template <typename In, typename Out>
   Status Transform(KernelContext& context, const Tensor& in, const Dims& lengths, Tensor* out) {
     const int first = in.rank() - rank_;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Complex matrices become real bidiagonal ones first, so that the iteration is compiled for real numbers
-// only.
-#define EIGEN_NO_DEBUG  // the caller checks what its assertions are about
+// Complex matrices are reduced to real bidiagonal ones first, so that the iteration is compiled for real
+// numbers only.
+#define EIGEN_NO_DEBUG  // the caller checks the conditions of its assertions
 #include <Eigen/Householder>
 #include <Eigen/SVD>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Complex = std::complex<double>;
 
-// The columns of `reflections` times [vectors, 0; 0, identity]: `columns` of them.
+// The first `columns` columns of `reflections` times [vectors, 0; 0, identity].
 template <typename Reflections>
 Eigen::MatrixXcd Expand(const Reflections& reflections, const Eigen::MatrixXd& vectors, Eigen::Index rows,
                         Eigen::Index columns) {

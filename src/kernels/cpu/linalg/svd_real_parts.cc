@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What svd_real.cc uses of Eigen, compiled on its own.
+// The classes of Eigen that svd_real.cc uses, compiled separately.
 #define EIGEN_NO_DEBUG
 #include <Eigen/SVD>
 

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Products with, and systems of, matrices with three diagonals.
+// Products and systems of equations with tridiagonal matrices.
 #include "kernels/cpu/linalg/matrices.h"
 #include "kernels/cpu/loop.h"
 
 namespace millrace {
 namespace {
 
-// Calls fn with the type of the elements.
+// Calls fn with the element type.
 template <typename Fn>
 Status VisitElement(DataType dtype, Fn fn) {
   if (dtype == DataType::kFloat) return fn.template operator()<float>();
@@ -17,7 +17,7 @@ Status VisitElement(DataType dtype, Fn fn) {
 }
 
 // Inputs: the diagonals above, on and below the main one, each [..., 1, n], and the right-hand side. The last
-// element of the first and the first of the last do not count.
+// element of the first and the first of the last are ignored.
 class TridiagonalMatMulKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -102,18 +102,18 @@ class TridiagonalSolveKernel final : public OpKernel {
   template <typename T>
   using ScalarOf = std::conditional_t<kIsComplex<T>, std::complex<double>, double>;
 
-  // The matrix as the product of two with a diagonal or two beside the main one.
+  // The factors of the matrix: one with one diagonal below the main one, and one with two above it.
   template <typename S>
   struct Factors {
     explicit Factors(int64_t rows)
         : above(static_cast<size_t>(rows)), on(above), below(above), second(above) {}
     std::vector<S> above, on;
-    std::vector<S> below;           // then: what of a row is taken from the next one
+    std::vector<S> below;           // then: the multiple of the previous row that is subtracted
     std::vector<S> second;          // the diagonal above `above`, which exchanged rows fill
-    std::vector<size_t> exchanged;  // rows that came behind the next one, in order
+    std::vector<size_t> exchanged;  // rows that were exchanged with the next one, in order
   };
 
-  // Gaussian elimination, with the larger of two rows first when pivoting is on.
+  // Gaussian elimination; with pivoting, the larger of two rows comes first.
   template <typename S>
   Status Factorize(Factors<S>* f) const {
     const size_t n = f->on.size();
@@ -135,8 +135,8 @@ class TridiagonalSolveKernel final : public OpKernel {
     return f->on.back() == S(0) ? Failed() : Status();
   }
 
-  // x, [n, k], from the right-hand side, forwards and back. The elements have their own type, as sums of few
-  // products need no other.
+  // Computes x, [n, k], from the right-hand side, forwards and back. The elements keep their own type, as
+  // sums of few products need no wider one.
   template <typename S, typename T>
   static void Eliminate(const Factors<S>& f, const T* rhs, int64_t k, T* x) {
     const auto n = static_cast<int64_t>(f.on.size());

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Stochastic dual coordinate ascent for linear models with L1 and L2 regularisation. The examples are visited
-// one after the other in an order that is drawn anew each time, so results don't depend on threads.
+// sequentially in an order that is drawn in each run, so results don't depend on threads.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -27,7 +27,7 @@ class Regularization {
   explicit Regularization(KernelConstruction& c)
       : l2_(c.Attr<float>("l2")), shrinkage_(double{c.Attr<float>("l1")} / l2_) {}
   double l2() const { return l2_; }
-  // The weight that the dual one stands for: nearer to zero by l1 / l2.
+  // The primal weight for a dual one: moved towards zero by l1 / l2.
   double Shrink(double weight) const {
     const double size = std::max(std::abs(weight) - shrinkage_, 0.0);
     return size > 0 ? std::copysign(size, weight) : size;
@@ -38,7 +38,7 @@ class Regularization {
   const double shrinkage_;
 };
 
-// The inputs by their place among those of the node.
+// The positions of the inputs of the node.
 struct Arguments {
   int num_sparse, num_values, num_dense;
 
@@ -60,7 +60,7 @@ struct Weights {
   std::span<float> delta;
 };
 
-// The examples, with each sparse feature by its place among the weights.
+// The examples, with each sparse feature by its index among the weights.
 class Problem {
  public:
   // REQUIRES: the deltas are zeros.
@@ -78,7 +78,7 @@ class Problem {
   }
 
   struct Prediction {
-    double before = 0;  // of the weights as they came
+    double before = 0;  // with the input weights
     double now = 0;
   };
   Prediction Predict(int64_t example, double partitions, const Regularization& regularization) const {
@@ -250,7 +250,7 @@ class SdcaKernel final : public OpKernel {
   }
 
  private:
-  // Examples between two looks at whether the step was cancelled.
+  // The number of examples between checks for cancellation.
   static constexpr size_t kExamplesPerCheck = 256;
 
   Status Pass(const KernelContext& context, Problem& problem, const std::vector<int64_t>& order,
@@ -283,8 +283,8 @@ class SdcaKernel final : public OpKernel {
     return order;
   }
 
-  // As many draws as there are examples, those more likely whose dual variable is farther from where it
-  // should be (Csiba and others, "Stochastic Dual Coordinate Ascent with Adaptive Probabilities").
+  // As many draws as there are examples, with higher probability for those whose dual variable is farther
+  // from its optimum (Csiba and others, "Stochastic Dual Coordinate Ascent with Adaptive Probabilities").
   std::vector<int64_t> Drawn(const Problem& problem, std::span<const float> weights,
                              const std::vector<float>& labels, const float* state,
                              PhiloxStream& stream) const {
@@ -347,7 +347,7 @@ class FingerprintKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape({n, 2})));
     for (int64_t i = 0; i < n; ++i) {
       const Fingerprint128 f = FarmFingerprint128(input.data<std::string>()[i]);
-      // The low word is never 0 or 1, which tables keep for themselves.
+      // The low word is never 0 or 1, which tables reserve.
       out->data<int64_t>()[2 * i] = static_cast<int64_t>(f.low >= 2 ? f.low : f.low + ~uint64_t{1});
       out->data<int64_t>()[2 * i + 1] = static_cast<int64_t>(f.high);
     }

@@ -10,7 +10,7 @@ namespace millrace {
 namespace {
 
 constexpr double kNotFeasible = std::numeric_limits<double>::max();
-// Newton's method doubles the digits with each step.
+// Newton's method doubles the number of correct digits with each step.
 constexpr int kNewtonSteps = 10;
 
 // Labels 0 and 1 become -1 and 1.
@@ -31,7 +31,7 @@ class BinaryLoss : public SdcaLoss {
 class LogisticLoss final : public BinaryLoss {
  public:
   double UpdatedDual(double curvature, double label, double weight, double dual, double wx) const override {
-    // In x with dual = (1 + tanh(x)) / 2 / label there are no constraints.
+    // The substitution dual = (1 + tanh(x)) / 2 / label removes the constraints.
     double x = 0;
     for (int i = 0; i < kNewtonSteps; ++i) {
       const double t = std::tanh(x);
@@ -78,7 +78,7 @@ class SquaredLoss final : public SdcaLoss {
   double Smoothness() const override { return 1; }
 };
 
-// max(0, 1 - label wx), whose corner is a parabola of width `gamma`.
+// max(0, 1 - label wx), smoothed at the corner by a parabola of width `gamma`.
 class HingeLoss final : public BinaryLoss {
  public:
   explicit HingeLoss(double gamma) : gamma_(gamma) {}
@@ -117,7 +117,7 @@ class PoissonLoss final : public SdcaLoss {
         "Only non-negative labels can be used with the Poisson log loss. Found example with label: ", *label);
   }
   double UpdatedDual(double curvature, double label, double weight, double dual, double wx) const override {
-    // In x with dual = label - exp(x) there are no constraints.
+    // The substitution dual = label - exp(x) removes the constraints.
     const double rest = label - dual;
     double x = rest > 0 ? std::log(rest) : 0;
     for (int i = 0; i < kNewtonSteps; ++i) {

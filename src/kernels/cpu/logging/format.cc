@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// As few digits as tell the number from others: 6 or 9 of a float, 15 or 17 of a double.
+// Uses as few digits as identify the number: 6 or 9 of a float, 15 or 17 of a double.
 template <typename F>
 void AppendFloat(F value, std::string* out) {
   constexpr bool kSingle = std::is_same_v<F, float>;
@@ -55,7 +55,7 @@ void AppendElement(const T& value, std::string* out) {
   }
 }
 
-// Nested brackets with the first and last `limit` of each dimension.
+// Nested brackets with the first and last `limit` elements of each dimension.
 template <typename T>
 class Printer {
  public:
@@ -159,7 +159,7 @@ class PrintV2Kernel final : public OpKernel {
     }
     if (stream_ == "stdout" || stream_ == "stderr") {
       std::FILE* const to = stream_ == "stdout" ? stdout : stderr;
-      std::fwrite(text.data(), 1, text.size(), to);  // one call, so that texts of several threads do not mix
+      std::fwrite(text.data(), 1, text.size(), to);  // one call, so that threads' texts do not mix
       std::fflush(to);
     } else if (stream_ == "log(info)") {
       MR_LOG(Info) << text;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Assert and Print; registers the summaries, too.
+// Assert and Print; also registers the summaries.
 #include <atomic>
 
 #include "base/logging.h"
@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// The first `limit` values, as in "1 2 3..." or "[1 2][3 4]"; all of them when it is negative.
+// The first `limit` values, as in "1 2 3..." or "[1 2][3 4]"; all if it is negative.
 std::string Summary(const Tensor& t, int64_t limit) {
   const std::string text = t.DebugString(limit < 0 ? t.num_elements() : limit);
   static constexpr std::string_view kBefore = "values: ";

@@ -12,11 +12,11 @@
 namespace millrace {
 namespace {
 
-// Between two looks at whether the step was cancelled, in steps of SQLite's machine; and a wait for others.
+// The interval of checks for cancellation, in steps of SQLite's virtual machine; and of attempts to lock.
 constexpr int kStepsBetweenLooks = 10000;
 constexpr std::chrono::milliseconds kWait{5};
 
-// TensorFlow's code for one of SQLite's (sqlite.org/rescode.html).
+// TensorFlow's code for an error code of SQLite (sqlite.org/rescode.html).
 ErrorCode CodeOf(int sqlite) {
   switch (sqlite & 0xff) {
     case SQLITE_ABORT:
@@ -63,7 +63,7 @@ int Bind(sqlite3_stmt* statement, int i, const SqliteValue& value) {
                                SQLITE_STATIC, SQLITE_UTF8);
   }
   if (const auto* blob = std::get_if<SqliteBlob>(&value)) {
-    // Without an address it would be NULL.
+    // A null address would be stored as NULL.
     const char* const bytes = blob->bytes.data() == nullptr ? "" : blob->bytes.data();
     return sqlite3_bind_blob64(statement, i, bytes, blob->bytes.size(), SQLITE_STATIC);
   }
@@ -175,8 +175,8 @@ Status SqliteTransaction::Commit() {
 
 SqliteTransaction::~SqliteTransaction() {
   if (database_ == nullptr) return;
-  database_->set_cancellation(nullptr);  // it has to end
-  // SQLite has rolled back by itself after some errors; there is nothing to undo then.
+  database_->set_cancellation(nullptr);  // the rollback must not be interrupted
+  // SQLite has already rolled back after some errors; the error of a second rollback is ignored.
   database_->Run("ROLLBACK").IgnoreError("the error that led here is told");
 }
 

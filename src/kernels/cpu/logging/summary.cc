@@ -55,7 +55,7 @@ class ScalarSummaryKernel final : public OpKernel {
   }
 };
 
-// The upper ends of TensorFlow's buckets: 10 % apart from 1e-12 to 1e20, on both sides of 0.
+// The upper limits of TensorFlow's buckets: steps of 10 % from 1e-12 to 1e20, on both sides of 0.
 const std::vector<double>& BucketLimits() {
   static const auto& limits = *new std::vector<double>([] {
     constexpr double kMost = std::numeric_limits<double>::max();
@@ -71,7 +71,7 @@ const std::vector<double>& BucketLimits() {
   return limits;
 }
 
-// Only the last of consecutive empty buckets.
+// Of consecutive empty buckets only the last one is kept.
 void AddBuckets(const std::vector<double>& limits, const std::vector<double>& counts,
                 tensorflow::HistogramProto* histogram) {
   for (size_t i = 0; i < counts.size(); ++i) {

@@ -22,11 +22,11 @@
 namespace millrace {
 namespace {
 
-// Ids have 23, 31 or 47 bits: small ones take less room in the file. A tier is left when it gets crowded.
+// Ids have 23, 31 or 47 bits: small ones take less space. The next tier is used after many collisions.
 constexpr uint64_t kIdTiers[] = {0x7fffff, 0x7fffffff, 0x7fffffffffff};
 constexpr int kMostCollisions = 21;
 
-// NULL where there is none.
+// NULL for 0.
 SqliteValue IdOrNull(int64_t id) { return id == 0 ? SqliteValue() : SqliteValue(id); }
 
 Status CheckName(const char* what, const std::string& name, const RE2& pattern) {
@@ -42,13 +42,13 @@ Status CheckNames(const SummaryDatabase::Names& names) {
   return CheckName("user_name", names.user, RE2(R"(^[a-z]([-a-z0-9]{0,29}[a-z0-9])?$)", any_case));
 }
 
-// Types whose elements are bytes of a number.
+// Types whose elements are numbers or bools.
 bool IsNumber(DataType type) {
   static const TypeList types = Concat(NumberTypes(), {DataType::kBool});
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-// Sizes with commas between them; nothing for a scalar.
+// Sizes separated by commas; empty for a scalar.
 std::string ShapeText(const TensorShape& shape) {
   std::string text;
   for (int i = 0; i < shape.rank(); ++i) text += StrCat(i == 0 ? "" : ",", shape.dim(i));
@@ -57,13 +57,13 @@ std::string ShapeText(const TensorShape& shape) {
 
 std::string_view BytesOf(const Tensor& t) { return {static_cast<const char*>(t.raw_data()), t.num_bytes()}; }
 
-// A row for each bucket: its lower and upper end, and how many are in it.
+// A row for each bucket: its lower and upper limit, and its count.
 StatusOr<Tensor> HistogramTensor(const tensorflow::HistogramProto& histogram) {
   const int buckets = histogram.bucket_size();
   if (buckets != histogram.bucket_limit_size()) return errors::InvalidArgument("size mismatch");
   Tensor rows(DataType::kDouble, TensorShape({buckets, 3}));
   double* out = rows.data<double>();
-  double lower = std::numeric_limits<double>::min();  // as TensorFlow has it
+  double lower = std::numeric_limits<double>::min();  // as in TensorFlow
   for (int i = 0; i < buckets; ++i) {
     *out++ = lower;
     *out++ = lower = histogram.bucket_limit(i);
@@ -72,7 +72,7 @@ StatusOr<Tensor> HistogramTensor(const tensorflow::HistogramProto& histogram) {
   return rows;
 }
 
-// The tensor that stands for a value, as TensorBoard's plugins expect it; uninitialised: none.
+// The tensor for a value, as TensorBoard's plugins expect it; uninitialised: none.
 StatusOr<Tensor> TensorOf(const tensorflow::Summary::Value& value, const char** plugin) {
   using Value = tensorflow::Summary::Value;
   switch (value.value_case()) {
@@ -130,7 +130,7 @@ Status SummaryDatabase::Write(const tensorflow::Event& event, const Cancellation
   const Place before = place_;
   new_tags_.clear();
   Status status = WriteParts(event);
-  if (!status.ok()) {  // what was new is undone
+  if (!status.ok()) {  // the new rows were rolled back
     place_ = before;
     for (const std::string& tag : new_tags_) tags_.erase(tag);
   }
@@ -171,13 +171,13 @@ Status SummaryDatabase::WriteValue(const tensorflow::Event& event, const tensorf
 
 Status SummaryDatabase::WriteTensor(int64_t tag, int64_t step, double time, const Tensor& tensor) {
   const bool strings = tensor.dtype() == DataType::kString;
-  SqliteValue data;  // NULL for the elements that have rows of their own
+  SqliteValue data;  // NULL if the elements have separate rows
   if (!strings) {
     data = SqliteBlob{BytesOf(tensor)};
   } else if (tensor.shape().IsScalar()) {
     data = SqliteBlob{tensor.scalar<std::string>()};
   }
-  // A tensor that has the tag and step already is replaced, and its texts with it.
+  // An existing tensor with the tag and step is replaced, with its strings.
   MR_RETURN_IF_ERROR(
       database_->Run("DELETE FROM TensorStrings WHERE tensor_rowid IN (SELECT rowid FROM Tensors WHERE "
                      "series = ? AND step = ?)",

@@ -14,13 +14,13 @@
 namespace millrace {
 namespace {
 
-// "<tag>/image/0", or without the number where there can be only one.
+// "<tag>/image/0", or without the index if there can be only one.
 std::string NumberedTag(const std::string& tag, const char* kind, int64_t most, int64_t i) {
   return most > 1 ? StrCat(tag, "/", kind, "/", i) : StrCat(tag, "/", kind);
 }
 
-// Maps the finite pixels of one image to 0…255: zero to 0, or to 128 when there are negative values. The
-// others get the bad color.
+// Maps the finite pixels of one image to 0…255: zero to 0, or to 128 if there are negative values. The others
+// get the bad color.
 template <typename T>
 void Normalize(const T* pixels, int64_t n, int64_t depth, const Tensor& bad_color, uint8_t* out) {
   const auto is_finite = [&](const T* pixel) {
@@ -182,7 +182,7 @@ Status AddAudio(const std::string& tag, const Tensor& clips, float sample_rate, 
   if (!(sample_rate > 0 && sample_rate < 4294967040.0f))
     return errors::InvalidArgument("sample_rate must be > 0");
   const int64_t frames = clips.dim(1), channels = clips.rank() == 2 ? 1 : clips.dim(2);
-  // The limits of the format's fields.
+  // The limits of the fields of the format.
   if (channels < 1 || channels > std::numeric_limits<int16_t>::max() || frames < 1 ||
       frames > (int64_t{1} << 30) / channels) {
     return errors::InvalidArgument("Tensor cannot be written as audio: ", clips.shape());

@@ -12,13 +12,13 @@ struct Table {
   const char* columns;
 };
 
-// "rowid" orders the rows on the disk; the other ids are random numbers that the table Ids keeps apart.
+// "rowid" is the order of the rows on the disk; the other ids are random numbers, unique by the table Ids.
 constexpr Table kTables[] = {
     // All ids of users, experiments, runs, tags and graphs.
     {"Ids", "id INTEGER PRIMARY KEY"},
     {"Descriptions", "id INTEGER PRIMARY KEY, description TEXT"},
-    // series: a tag_id. dtype: of tensorflow.DataType. shape: sizes with commas between them. data: the
-    // elements, or the text of a scalar; NULL for other tensors of texts, whose elements are in
+    // series: a tag_id. dtype: of tensorflow.DataType. shape: sizes separated by commas. data: the
+    // elements, or the string of a scalar; NULL for other string tensors, whose elements are in
     // TensorStrings.
     {"Tensors",
      "rowid INTEGER PRIMARY KEY, series INTEGER, step INTEGER, dtype INTEGER, computed_time REAL, shape "
@@ -38,11 +38,11 @@ constexpr Table kTables[] = {
      "started_time REAL, is_watching INTEGER, experiment_name TEXT"},
     {"Users",
      "rowid INTEGER PRIMARY KEY, user_id INTEGER NOT NULL, inserted_time REAL, user_name TEXT, email TEXT"},
-    // graph_def: without its nodes.
+    // graph_def: without the nodes.
     {"Graphs",
      "rowid INTEGER PRIMARY KEY, run_id INTEGER, graph_id INTEGER NOT NULL, inserted_time REAL, "
      "graph_def BLOB"},
-    // node_id: its place in the graph. node_def: what the other columns and NodeInputs don't say.
+    // node_id: the index in the graph. node_def: the fields that are not in other columns or in NodeInputs.
     {"Nodes",
      "rowid INTEGER PRIMARY KEY, graph_id INTEGER NOT NULL, node_id INTEGER NOT NULL, node_name TEXT, op "
      "TEXT, "
@@ -72,7 +72,7 @@ constexpr Table kIndices[] = {
     {"NodeInputsIndex", "NodeInputs (graph_id, node_id, idx)"},
 };
 
-// What says in its header whose database a file is: 0xfeedabee, which SQLite writes with a sign.
+// The application id in the header of the file: 0xfeedabee, which SQLite writes as a signed number.
 constexpr int32_t kApplication = -17978386;
 static_assert(static_cast<uint32_t>(kApplication) == 0xfeedabee);
 

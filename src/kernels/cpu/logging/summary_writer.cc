@@ -109,7 +109,7 @@ class CloseKernel final : public OpKernel {
   }
 };
 
-// The others: inputs writer and step, and what `Fill` makes an event of.
+// The other ops: inputs writer and step, and those from which `Fill` makes an event.
 class WriteKernel : public OpKernel {
  public:
   using OpKernel::OpKernel;

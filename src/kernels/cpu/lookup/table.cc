@@ -58,7 +58,7 @@ int64_t TableRows::Find(const Tensor& keys, int64_t i) const {
     const auto at = by_int_.find(IntKey(keys, i));
     return at == by_int_.end() ? -1 : at->second;
   }
-  if (key_elements_ == 1) {  // no copy of the string
+  if (key_elements_ == 1) {  // without a copy of the string
     const auto at = by_text_.find(std::string_view(keys.data<std::string>()[i]));
     return at == by_text_.end() ? -1 : at->second;
   }
@@ -113,7 +113,7 @@ void TableRows::Remove(const Tensor& keys, int64_t i) {
   } else {
     by_text_.erase(TextKey(keys, i));
   }
-  // The last row takes the place.
+  // The last row is moved to the free place.
   const int64_t last = --size_;
   if (row == last) return;
   if (ScalarInt()) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The nodes that own tables, and the ops on them.
+// The ops that create tables, and the ops on them.
 #include "kernel/resource_op.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/lookup/table.h"

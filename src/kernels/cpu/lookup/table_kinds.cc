@@ -12,14 +12,14 @@
 namespace millrace {
 namespace {
 
-// Files of vocabularies are read as a whole.
+// The size limit of vocabulary files, which are read as a whole.
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 32;
 
 Status NotSupported(std::string_view what) {
   return errors::Unimplemented(what, " not supported by InitializableLookupTable implementations");
 }
 
-// One element as a message shows it.
+// One element as text for messages.
 std::string ElementText(DataType dtype, const void* at) {
   return VisitDataType(dtype, std::string("?"), [&]<typename T>() -> std::string {
     const T& value = *static_cast<const T*>(at);
@@ -58,7 +58,7 @@ Status StaticTable::Find(const Tensor& keys, const Tensor& default_value, Tensor
     ReaderLock lock(mu_);
     if (!initialized_) return errors::FailedPrecondition("Table not initialized.");
   }
-  return LookupTable::Find(keys, default_value, values);  // once initialised it stays so
+  return LookupTable::Find(keys, default_value, values);  // an initialised table stays so
 }
 
 Status StaticTable::Insert(const Tensor& /*keys*/, const Tensor& /*values*/) {
@@ -153,7 +153,7 @@ Status DenseTable::RefuseMarkedKeys(const Tensor& keys) const {
 }
 
 void DenseTable::MakeRoom(int64_t entries) {
-  // In double: so many entries fit in memory, and the buckets stay far below 2^63.
+  // In double: that number of entries fits in memory, and the buckets stay far below 2^63.
   while (static_cast<double>(entries) > static_cast<double>(buckets_) * double{max_load_} &&
          buckets_ < (int64_t{1} << 61)) {
     buckets_ *= 2;
@@ -197,7 +197,7 @@ Status DenseTable::Export(KernelContext& context) const {
 
 namespace {
 
-// Writes field `token` of a line, as element `i`.
+// Writes field `token` of a line to element `i`.
 Status ParseField(std::string_view token, int64_t line, Tensor& to, int64_t i) {
   const auto invalid = [&](std::string_view type) {
     return errors::InvalidArgument("Field ", token, " in line ", line, " is not a valid ", type, ".");

@@ -32,7 +32,7 @@ class AddNKernel final : public OpKernel {
       context.set_output(0, context.TakeInput(0));
       return Status();
     }
-    // Only the first two may be worked on in place: the others are read after the sum has begun.
+    // Only the first two may be overwritten: the others are read after the sum has begun.
     MR_ASSIGN_OR_RETURN(Tensor * out, context.ForwardInputOrAllocateOutput({0, 1}, 0, shape));
     const int64_t n = shape.num_elements();
     const int64_t blocks = (n + kBlock - 1) / kBlock;

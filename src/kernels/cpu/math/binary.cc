@@ -17,12 +17,12 @@
 namespace millrace {
 namespace {
 
-// Below so many elements the loop runs on this thread without asking the pool.
+// Fewer elements than this are computed on this thread without the pool.
 constexpr int64_t kSmall = 4096;
 
 bool IsGradient(cpu::BinaryOp op) { return op >= cpu::BinaryOp::kSigmoidGrad; }
 
-// Gradients that TensorFlow's kernels compute from the elements alone: the result has the shape of the first
+// Gradients that TensorFlow's kernels compute without checking shapes: the result has the shape of the first
 // input.
 bool IgnoresShapes(cpu::BinaryOp op) {
   return op == cpu::BinaryOp::kSigmoidGrad || op == cpu::BinaryOp::kTanhGrad ||
@@ -196,7 +196,7 @@ class ApproximateEqualKernel final : public OpKernel {
     if constexpr (kIsSmallFloat<T>) {
       return std::abs(float(a) - float(b)) < tolerance_;
     } else if constexpr (std::is_integral_v<T>) {
-      // The distance of any two integers fits the unsigned type.
+      // The difference of any two integers fits the unsigned type.
       const auto distance = a < b ? static_cast<uint64_t>(b) - static_cast<uint64_t>(a)
                                   : static_cast<uint64_t>(a) - static_cast<uint64_t>(b);
       return static_cast<double>(distance) < tolerance_;
@@ -207,7 +207,7 @@ class ApproximateEqualKernel final : public OpKernel {
   const float tolerance_;
 };
 
-// Which types an op has, as far as there are functions for them.
+// The types that an op supports, if there are functions for them.
 enum class Types { kNumbers, kReals, kInexact, kComparable, kIntegers, kFloats, kPlainFloats, kFixed };
 
 struct Row {

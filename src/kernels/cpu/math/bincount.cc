@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Bincount: how often each number occurs, or the sum of its weights.
+// Bincount: the number of occurrences of each number, or the sum of its weights.
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/move.h"
 

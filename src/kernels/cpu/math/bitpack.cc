@@ -28,7 +28,7 @@ class BitpackKernel final : public OpKernel {
     shape.SetDim(in.rank() - 1, last / 8);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     if (in.dtype() == DataType::kBool) {
-      // Booleans are packed as they are, whatever the threshold, as in TensorFlow.
+      // Booleans are packed unchanged, whatever the threshold, as in TensorFlow.
       Pack(context, in.data<bool>(), false, out);
       return Status();
     }
@@ -50,8 +50,8 @@ class BitpackKernel final : public OpKernel {
           const T* const from = in + 8 * first;
           for (int64_t i = 0; i < 8 * n; ++i) flags[i] = LessThan(threshold, from[i]) ? 1 : 0;
           for (int64_t i = 0; i < n; ++i) {
-            // Flag k, which the first byte of the word has for 0, is moved to bit 63 - k; no two products
-            // meet.
+            // Flag k, where 0 is the first byte of the word, is moved to bit 63 - k; the partial products
+            // don't overlap.
             uint64_t eight;
             std::memcpy(&eight, flags + 8 * i, sizeof(eight));
             to[first + i] = static_cast<uint8_t>(eight * 0x8040201008040201 >> 56);

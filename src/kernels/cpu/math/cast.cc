@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// Bits of the mantissa; 0 for types that are no floating ones.
+// Bits of the mantissa; 0 for types that are not floating-point.
 int MantissaBits(DataType t) {
   switch (t) {
     case DataType::kDouble:
@@ -23,7 +23,7 @@ int MantissaBits(DataType t) {
   }
 }
 
-// Clears the lowest `dropped` bits of numbers with `mantissa` bits, so that a conversion that rounds cuts.
+// Clears the lowest `dropped` bits of numbers with `mantissa` bits, so that a rounding conversion truncates.
 // NaN stays NaN.
 template <typename Bits>
 void CutMantissas(const void* in, void* out, int64_t n, int mantissa, int dropped) {
@@ -84,7 +84,7 @@ class CastKernel final : public OpKernel {
 
   const DataType from_, to_;
   cpu::UnaryFn fn_ = nullptr;
-  int dropped_ = 0;  // bits of the mantissa that are cut off rather than rounded
+  int dropped_ = 0;  // number of mantissa bits that are truncated rather than rounded
 };
 
 }  // namespace

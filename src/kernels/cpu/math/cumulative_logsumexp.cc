@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// log(e^x0 + e^x1 + ...) along an axis, of what has come so far.
+// CumulativeLogsumexp: log(e^x0 + e^x1 + ...) of the elements so far along an axis.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -55,7 +55,7 @@ class CumulativeLogsumexpKernel final : public OpKernel {
         }
         context.ParallelFor((lines + kLanes - 1) / kLanes, 60 * length, [&](int64_t begin, int64_t end) {
           for (int64_t group = begin; group < end; ++group) {
-            int64_t places[kLanes];  // what is behind the last line repeats it
+            int64_t places[kLanes];  // lanes after the last line repeat it
             for (int64_t l = 0; l < kLanes; ++l) places[l] = first(std::min(group * kLanes + l, lines - 1));
             Scan(from, to, places, length, inner);
           }
@@ -66,7 +66,7 @@ class CumulativeLogsumexpKernel final : public OpKernel {
   }
 
  private:
-  static constexpr int kLanes = 16;  // lines side by side, since each number waits for the one before
+  static constexpr int kLanes = 16;  // lines side by side, since each number depends on the one before
   static constexpr int kFew = 4;
 
   template <typename T>
@@ -76,7 +76,7 @@ class CumulativeLogsumexpKernel final : public OpKernel {
     for (int64_t k = 0; k < length; ++k) {
       const int64_t at = (reverse_ ? length - 1 - k : k) * step;
       const C next = AddOne(sum, static_cast<C>(from[at]));
-      // Nothing so far is the lowest number, as in TensorFlow.
+      // The sum of no elements is the lowest number, as in TensorFlow.
       to[at] = static_cast<T>(!exclusive_ ? next : k == 0 ? Lowest<T>() : sum);
       sum = next;
     }

@@ -9,7 +9,7 @@ Status BadInteger(std::string_view op) {
   if (op == "Div" || op == "FloorDiv" || op == "Mod" || op == "FloorMod") {
     return errors::InvalidArgument("Integer division by zero");
   }
-  // TensorFlow's text for the others, which are TruncateDiv and TruncateMod.
+  // TensorFlow's text for the other ops, TruncateDiv and TruncateMod.
   return errors::Internal(
       "Unexpected error in binary operator (only integer div and mod should have errors)");
 }

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// One product of dense row-major matrices of any type that has kernels.
+// One product of dense row-major matrices of any supported type.
 template <typename T>
 void Multiply(const cpu::GemmShape& shape, const void* a, const void* b, void* c, cpu::Parallel& parallel) {
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
@@ -25,8 +25,8 @@ void Multiply(const cpu::GemmShape& shape, const void* a, const void* b, void* c
   }
 }
 
-// The product by the processor's instructions for bfloat16, of tensors of that type, or of floats that are
-// rounded to it. False: it has none, or they do not pay.
+// The product with the processor's instructions for bfloat16, of tensors of that type, or of floats that are
+// rounded to it. False: there are none, or they would not be faster.
 bool MultiplyBf16(DataType type, const cpu::GemmShape& shape, const void* a, const void* b, void* c,
                   cpu::Parallel& parallel) {
   if (type == DataType::kFloat) {
@@ -125,7 +125,7 @@ class MatMulKernel final : public OpKernel {
   const MultiplyFn multiply_;
 };
 
-// A product of matrices many of whose elements are said to be 0: as fast as any other.
+// A product of matrices with hints that many elements are 0, which are ignored.
 class SparseMatMulKernel final : public OpKernel {
  public:
   explicit SparseMatMulKernel(KernelConstruction& c)
@@ -195,7 +195,7 @@ class FusedMatMulKernel final : public OpKernel {
                         ShapeFromValues(std::initializer_list<int64_t>{shape.m, shape.n}));
     MR_ASSIGN_OR_RETURN(FusedEpilogue::Bound bound, epilogue_.Bind(context, 2, shape.n, out_shape));
     MR_ASSIGN_OR_RETURN(const Tensor packed, PackedOf(context, shape, b));
-    // A sum that nothing else reads is added to where it is.
+    // A residual without other references is the sum's place: the product is added to it.
     const bool in_place = epilogue_.only_adds() && bound.epilogue.residual != nullptr && !rounds_ &&
                           packed.num_elements() == 0 && cpu::AddsOnce(shape);
     const std::initializer_list<int> sum{2}, none{};
@@ -214,7 +214,7 @@ class FusedMatMulKernel final : public OpKernel {
   }
 
  private:
-  // B packed, by _PackMatrix or by the kernel, or no elements.
+  // B as packed by _PackMatrix or by the kernel, or no elements.
   StatusOr<Tensor> PackedOf(KernelContext& context, const cpu::GemmShape& shape, const Tensor& b) {
     Tensor none(DataType::kFloat, TensorShape({0}));
     if (takes_packed_) {
@@ -240,8 +240,8 @@ class FusedMatMulKernel final : public OpKernel {
                          packed.num_elements() > 0 ? Bf16Bits(std::as_const(packed)) : nullptr);
   }
 
-  // With few rows to multiply, bringing B into order takes long beside using it; where B lies across, always.
-  // A large B is read across many pages for that.
+  // With few rows, packing B in each step takes long in comparison with the product; with transposed B,
+  // always. Packing a large B reads it across many pages.
   bool PackingPays(const cpu::GemmShape& s) const {
     constexpr int64_t kMaxRows = 256, kMaxElements = 1 << 23;
     return s.m > 1 && s.k > 0 && s.n > 0 && (s.m <= kMaxRows || trans_b_) && s.k * s.n <= kMaxElements;
@@ -252,7 +252,7 @@ class FusedMatMulKernel final : public OpKernel {
   PackedWeights packed_;
 };
 
-// Conjugates in place where the adjoint of a complex matrix was asked for.
+// Conjugates in place for the adjoint of a complex matrix.
 void Conjugate(Tensor* t) {
   if (t->dtype() == DataType::kComplex64) {
     for (complex64& v : t->flat<complex64>()) v = std::conj(v);
@@ -291,12 +291,12 @@ class BatchMatMulKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(out_shape.TryAddDim(shape.m));
     MR_RETURN_IF_ERROR(out_shape.TryAddDim(shape.n));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
-    if (out_shape.num_elements() == 0) return Status();  // batches of empty matrices may be many
+    if (out_shape.num_elements() == 0) return Status();  // there may be very many empty matrices
     const std::vector<int64_t> of_x = Repeated(x, batch);
     std::vector<int64_t> of_y = Repeated(y, batch);
     int64_t batches = batch.num_elements();
     if (!adj_x_ && of_x.empty() && y.num_elements() == shape.k * shape.n) {
-      // One matrix for all: the rows of the others make one matrix.
+      // One matrix for all: the rows of the others are combined to one matrix.
       shape.m *= batches;
       batches = 1;
       of_y.clear();
@@ -351,13 +351,13 @@ class BatchMatMulKernel final : public OpKernel {
     return shape;
   }
 
-  // For each matrix of the batch the number of the one in `t`; none when they are the same.
+  // For each matrix of the batch the index of the matrix in `t`; empty if they are the same.
   static std::vector<int64_t> Repeated(const Tensor& t, const TensorShape& batch) {
     const TensorShape own = BatchOf(t);
     std::vector<int64_t> numbers;
     if (own == batch) return numbers;
     numbers.assign(1, 0);
-    // From the first dimension on: each number becomes as many as the dimension has entries.
+    // From the first dimension on: each index is expanded by the size of the dimension.
     for (int i = 0; i < batch.rank(); ++i) {
       const int j = i - (batch.rank() - own.rank());
       const int64_t dim = j < 0 ? 1 : own.dim(j);
@@ -371,7 +371,7 @@ class BatchMatMulKernel final : public OpKernel {
     return numbers;
   }
 
-  // One matrix of the batch after the other, or several at a time.
+  // Calls `one` for one matrix of the batch after the other, or for several in parallel.
   template <typename One>
   static void ForEachMatrix(const KernelContext& context, const cpu::GemmShape& shape, int64_t batches,
                             double products_per_ns, const One& one) {
@@ -389,7 +389,7 @@ class BatchMatMulKernel final : public OpKernel {
                         });
   }
 
-  // Where matrix i of the batch begins in an operand.
+  // The start of matrix i of the batch in an operand.
   static const char* MatrixOf(const Tensor& t, const std::vector<int64_t>& numbers, int64_t i,
                               int64_t elements) {
     const int64_t number = numbers.empty() ? i : numbers[static_cast<size_t>(i)];
@@ -407,14 +407,14 @@ class BatchMatMulKernel final : public OpKernel {
     });
   }
 
-  // All of them, or false.
+  // Multiplies all of them; false if one failed.
   static bool MultiplyAllBf16(const KernelContext& context, const cpu::GemmShape& shape, int64_t batches,
                               const Tensor& a, const Tensor& b, const std::vector<int64_t>& of_a,
                               const std::vector<int64_t>& of_b, Tensor* c) {
     const int64_t result = shape.m * shape.n * static_cast<int64_t>(ElementSize(c->dtype()));
     std::atomic<bool> done{true};
     ForEachMatrix(context, shape, batches, 200, [&](int64_t i, cpu::Parallel& parallel) {
-      if (!done.load(std::memory_order_relaxed)) return;  // alone: the results are not used then
+      if (!done.load(std::memory_order_relaxed)) return;  // relaxed: the results are not used then
       if (!MultiplyBf16(a.dtype(), shape, MatrixOf(a, of_a, i, shape.m * shape.k),
                         MatrixOf(b, of_b, i, shape.k * shape.n),
                         static_cast<char*>(c->raw_data()) + i * result, parallel)) {

@@ -43,7 +43,7 @@ class RangeKernel final : public OpKernel {
       T value = start;
       for (T& x : out->flat<T>()) {
         x = value;
-        value = Plus(value, delta);  // the sum, with its rounding, not a multiple: TensorFlow's values
+        value = Plus(value, delta);  // the rounded sum, not a multiple: TensorFlow's values
       }
       return Status();
     } else {

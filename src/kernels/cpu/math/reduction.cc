@@ -26,7 +26,7 @@ StatusOr<AxisSet> ReadAxes(const TensorShape& shape, const Tensor& axes) {
   return reduced;
 }
 
-// The root of the sum of the squares when it is the Euclidean norm.
+// Takes the root of the sum of the squares for the Euclidean norm.
 class ReduceKernel final : public OpKernel {
  public:
   ReduceKernel(KernelConstruction& c, cpu::ReduceOp op, bool euclidean = false)
@@ -36,7 +36,7 @@ class ReduceKernel final : public OpKernel {
     const Tensor& in = context.input(0);
     MR_ASSIGN_OR_RETURN(const AxisSet reduced, ReadAxes(in.shape(), context.input(1)));
     TensorShape shape;
-    bool trivial = true;  // nothing to reduce but sizes of 1
+    bool trivial = true;  // only sizes of 1 are reduced
     for (int i = 0; i < in.rank(); ++i) {
       if (!reduced[i]) {
         MR_RETURN_IF_ERROR(shape.TryAddDim(in.dim(i)));
@@ -57,7 +57,7 @@ class ReduceKernel final : public OpKernel {
   }
 
  private:
-  // The magnitude of x, squared.
+  // The square of the magnitude of x.
   template <typename T>
   static T Square(T x) {
     if constexpr (kIsComplex<T>) {

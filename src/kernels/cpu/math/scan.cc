@@ -19,7 +19,7 @@ class ScanKernel final : public OpKernel {
     }
     const int rank = in.rank();
     const int64_t given = IntValue(axis_tensor);
-    // The message has the axis as it was counted from the front.
+    // The message has the axis as counted from the front.
     const auto axis = static_cast<int>(given < 0 ? given + rank : given);
     if (given < -rank || given >= rank) {
       return errors::InvalidArgument("ScanOp: Expected scan axis in the range [", -rank, ", ", rank,
@@ -42,7 +42,7 @@ class ScanKernel final : public OpKernel {
   }
 
  private:
-  // A [length, inner] block along its first axis: each row is the row before it and one row of the input.
+  // A [length, inner] block along its first axis: each row is the previous one combined with an input row.
   template <typename T>
   void Scan(const T* from, T* to, int64_t length, int64_t inner) const {
     const int64_t step = reverse_ ? -inner : inner;

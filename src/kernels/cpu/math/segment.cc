@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Sums, products, means, extremes of rows that share a segment.
+// Sums, products, means, minima and maxima of rows with the same segment id.
 #include <algorithm>
 #include <limits>
 
@@ -35,7 +35,7 @@ T Combined(SegmentOp op, T a, T b) {
   return Plus(a, b);
 }
 
-// Adds rows of n elements to others, or whatever the op does.
+// Combines rows of n elements with others by the op.
 template <typename T>
 class Accumulator {
  public:
@@ -133,7 +133,7 @@ class SegmentKernel final : public OpKernel {
   const SegmentOp op_;
 };
 
-// segment_ids in any order, of any shape that the data's begins with; rows with a negative id are dropped.
+// segment_ids in any order, whose shape is a prefix of the data's; rows with a negative id are dropped.
 class UnsortedSegmentKernel final : public OpKernel {
  public:
   UnsortedSegmentKernel(KernelConstruction& c, SegmentOp op) : OpKernel(c), op_(op) {}
@@ -157,7 +157,7 @@ class UnsortedSegmentKernel final : public OpKernel {
     dims.push_back(segments);
     for (int i = ids.rank(); i < data.rank(); ++i) dims.push_back(data.dim(i));
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
-    // Without data the ids do not matter.
+    // Without data the ids are not checked.
     const int64_t asked = data.num_elements() == 0 ? 0 : ids.num_elements();
     for (int64_t i = 0; i < asked; ++i) {
       if (IntValue(ids, i) >= segments) {
@@ -179,7 +179,7 @@ class UnsortedSegmentKernel final : public OpKernel {
   }
 
  private:
-  // The result of an empty segment: the lowest number as a maximum, the highest as a minimum.
+  // The result of an empty segment: the lowest number for a maximum, the highest for a minimum.
   template <typename T>
   T Empty() const {
     if constexpr (!kIsComplex<T>) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kBlock = 1024;  // elements
 
-// Each argument is a scalar or has the shape that the others have.
+// Each argument is a scalar or has the shape of the others.
 class BetaincKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -65,7 +65,7 @@ class BetaincKernel final : public OpKernel {
   }
 };
 
-// The bounds are scalars or have the shape of the values. NaN stays.
+// The bounds are scalars or have the shape of the values. NaN stays NaN.
 class ClipByValueKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// Below so many elements the loop runs on this thread without asking the pool.
+// Fewer elements than this are computed on this thread without the pool.
 constexpr int64_t kSmall = 4096;
 
 class UnaryKernel final : public OpKernel {
@@ -54,7 +54,7 @@ class UnaryKernel final : public OpKernel {
   const double cost_ns_;
 };
 
-// Which types an op has, as far as there are functions for them.
+// The types that an op supports, if there are functions for them.
 enum class Types { kAll, kReal, kComplex, kInexact, kFixed };
 
 struct Row {
@@ -67,7 +67,7 @@ constexpr Row kRows[] = {
 #define MR_UNARY_ROW(name, types, ns, ...) {#name, cpu::UnaryOp::k##name, Types::k##types},
     MR_UNARY_OPS(MR_UNARY_ROW)
 #undef MR_UNARY_ROW
-    // Under another name.
+    // Other names of functions above.
     {"ComplexAbs", cpu::UnaryOp::kAbs, Types::kComplex},
     {"Inv", cpu::UnaryOp::kReciprocal, Types::kAll},
 };
@@ -96,7 +96,7 @@ void Register(KernelRegistry& registry, const Row& row) {
                     [routine](KernelConstruction& c) { return std::make_unique<UnaryKernel>(c, routine); });
 }
 
-// Rounding leaves integers as they are.
+// Rounding of integers.
 class IntegerIdentityKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

@@ -16,7 +16,7 @@ namespace {
 constexpr int kToNhwc[] = {0, 2, 3, 1};
 constexpr int kToNchw[] = {0, 3, 1, 2};
 
-// The part that both kernels share: attributes, checks, and the transposition of channels to the end.
+// The common part of both kernels: attributes, checks, and the transposition of channels to the end.
 class BatchNormKernel : public OpKernel {
  public:
   explicit BatchNormKernel(KernelConstruction& c)
@@ -48,14 +48,14 @@ class BatchNormKernel : public OpKernel {
     if (!dims_.nchw) return floats;
     return Permuted(context, floats, kToNhwc);
   }
-  // Outputs that only other devices use: empty, from `first` on.
+  // Sets outputs that only other devices use to empty tensors, from `first` on.
   Status SetUnused(KernelContext& context, int first) const {
     for (int i = first; i < num_outputs(); ++i) {
       MR_RETURN_IF_ERROR(context.AllocateOutput(i, TensorShape({0})).status());
     }
     return Status();
   }
-  // Makes `t`, whose channels are last, output 0.
+  // Sets output 0 to `t`, whose channels are last.
   Status SetImages(KernelContext& context, Tensor t) const {
     if (dims_.nchw) {
       MR_ASSIGN_OR_RETURN(t, Permuted(context, t, kToNchw));
@@ -68,9 +68,9 @@ class BatchNormKernel : public OpKernel {
     FromFloat(context, t, out);
     return Status();
   }
-  // Room for the result, channels last; input `i` when it may be overwritten.
+  // Memory for the result, channels last; input `i` if it may be overwritten.
   StatusOr<Tensor> Room(KernelContext& context, int i, const Tensor& like) const {
-    if (dims_.nchw || input_type(i) != DataType::kFloat) return like;  // a copy of our own
+    if (dims_.nchw || input_type(i) != DataType::kFloat) return like;  // a separate copy
     return context.ForwardInputOrAllocateTemp({i}, DataType::kFloat, like.shape());
   }
 
@@ -129,8 +129,8 @@ class FusedBatchNormKernel final : public BatchNormKernel {
     Tensor mean, variance;
   };
 
-  // Outputs 1 to 4: mean and variance for the moving averages, then as the gradient needs them. The first
-  // variance is an estimate for the whole from a sample, the second one is of the batch.
+  // Outputs 1 to 4: mean and variance for the moving averages, then those for the gradient. The first
+  // variance is an unbiased estimate from a sample, the second one is that of the batch.
   StatusOr<Statistics> SetStatistics(KernelContext& context, const Tensor& images, int64_t rows,
                                      int64_t channels) const {
     if (!training_) {
@@ -207,8 +207,8 @@ class FusedBatchNormGradKernel final : public BatchNormKernel {
 
  private:
   // dx = dy * affine[0] + x * affine[1] + affine[2]. With h = (x - mean) / sqrt(variance + epsilon), the mean
-  // and variance being of the batch, dx = scale / sqrt(...) * (dy - mean(dy) - h * mean(dy * h)). Brings the
-  // sum of dy * (x - mean) to that of dy * h.
+  // and variance of the batch, dx = scale / sqrt(...) * (dy - mean(dy) - h * mean(dy * h)). Converts the sum
+  // of dy * (x - mean) to that of dy * h.
   void SetAffine(KernelContext& context, int64_t rows, int64_t channels, const float* sums, float* products,
                  float* affine) const {
     const float* const scale = context.input(2).data<float>();
@@ -226,7 +226,7 @@ class FusedBatchNormGradKernel final : public BatchNormKernel {
   }
 };
 
-// The op that FusedBatchNorm came after, of images with channels last: t, m, v, beta, gamma.
+// The predecessor of FusedBatchNorm, for images with channels last: t, m, v, beta, gamma.
 class GlobalNormalizationKernel final : public OpKernel {
  public:
   explicit GlobalNormalizationKernel(KernelConstruction& c)

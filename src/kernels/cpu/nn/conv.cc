@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// The attributes that the three convolution ops have in common, and plans for the shapes met so far.
+// The common attributes of the three convolution ops, and plans for recent shapes.
 class ConvKernel : public OpKernel {
  public:
   explicit ConvKernel(KernelConstruction& c)
@@ -68,8 +68,8 @@ class ConvKernel : public OpKernel {
     return dims_.Shape(p.batch, p.out_h, p.out_w, p.out_c);
   }
 
-  // Checks that the gradient that came in has the shape of the forward output. The texts and the order of the
-  // checks are TensorFlow's.
+  // Checks that the gradient has the shape of the forward output. The texts and the order of the checks are
+  // TensorFlow's.
   StatusOr<cpu::ConvParams> MakeGradientParams(const TensorShape& image, const TensorShape& filter,
                                                const TensorShape& gradient) const {
     const std::string label =
@@ -121,7 +121,7 @@ class ConvKernel : public OpKernel {
         depth, " does not match the filter input depth of ", filter_depth);
   }
 
-  // Plans are kept for the shapes seen last.
+  // Keeps plans for recent shapes.
   std::shared_ptr<const cpu::ConvPlan> PlanFor(const cpu::ConvParams& p) {
     MutexLock lock(mu_);
     for (const auto& plan : plans_) {
@@ -140,7 +140,7 @@ class ConvKernel : public OpKernel {
   const ImageDims dims_;
   const SpatialAttr strides_, dilations_;
   const Padding padding_;
-  const bool rounds_;  // factors of floats, to bfloat16
+  const bool rounds_;  // rounds factors from float to bfloat16
   Margins margins_;
 
  private:
@@ -183,8 +183,8 @@ Status RunAsReal(KernelContext& context, const Tensor& a, const Tensor& b, Tenso
   return Status();
 }
 
-// Runs `compute(a, b, out)` on the bits of bfloat16 tensors, or with `rounds` on floats; false where it does,
-// and the convolution is to be done in another way.
+// Runs `compute(a, b, out)` on the bits of bfloat16 tensors, or with `rounds` on floats; false if it returns
+// false, or if neither applies: another algorithm is needed.
 template <typename Fn>
 bool RunAsBf16(bool rounds, const Tensor& a, const Tensor& b, Tensor* out, Fn compute) {
   if (a.dtype() == DataType::kBfloat16) return compute(Bf16Bits(a), Bf16Bits(b), Bf16Bits(*out));
@@ -244,7 +244,7 @@ class FusedConv2DKernel final : public ConvKernel {
       Tensor packed;
       if (const auto shape = plan->packing(); keep_weights_ && shape.has_value()) {
         packed = packed_.Find(filter, *shape, p.out_c, /*transposed=*/false);
-        if (shape->winograd && packed.num_elements() == 0) {  // all steps give the same bits
+        if (shape->winograd && packed.num_elements() == 0) {  // so that all steps give the same bits
           MR_ASSIGN_OR_RETURN(
               packed,
               context.AllocateTemp(DataType::kFloat, TensorShape({cpu::PackedElements<float>(*shape)})));
@@ -274,7 +274,7 @@ class FusedConv2DKernel final : public ConvKernel {
   PackedWeights packed_;
 };
 
-// `who`: what TensorFlow's message begins with.
+// `who`: the start of TensorFlow's message.
 StatusOr<TensorShape> SizesArgument(const Tensor& sizes, std::string_view who, const char* name) {
   if (sizes.rank() != 1)
     return errors::InvalidArgument(who, ": ", name, " input must be 1-dim, not ", sizes.rank());

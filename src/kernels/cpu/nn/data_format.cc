@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of dimensions and lists of sizes from one layout of images to another.
+// DataFormatDimMap and DataFormatVecPermute: dimension numbers and lists of sizes in another image layout.
 #include <algorithm>
 #include <array>
 #include <type_traits>
@@ -22,7 +22,7 @@ class DataFormatKernel : public OpKernel {
     } else {
       for (size_t i = 0; i < 4; ++i) {
         const size_t place = to.find(from[i]);
-        // A dimension that is there twice would leave a place without one.
+        // A repeated dimension would leave another one without a position.
         if (place == std::string::npos || from.find(from[i]) != i) {
           c.SetError(errors::InvalidArgument(
               "Destination format and source format must have the same dimensions: ", from, " and ", to));
@@ -72,7 +72,7 @@ class DimMapKernel final : public DataFormatKernel {
   }
 };
 
-// Permutes a vector of sizes, or of pairs.
+// Permutes a vector of sizes, or of pairs of them.
 class VecPermuteKernel final : public DataFormatKernel {
  public:
   using DataFormatKernel::DataFormatKernel;

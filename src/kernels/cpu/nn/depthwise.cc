@@ -18,8 +18,8 @@ namespace {
 constexpr int kToNhwc[4] = {0, 2, 3, 1};
 constexpr int kToNchw[4] = {0, 3, 1, 2};
 
-// The routines filter as many channels as there are outputs. With several filters for each channel of the
-// input, its channels are repeated first, and the gradients of the repetitions added up afterwards.
+// The routines filter as many channels as there are outputs. With several filters for each input channel, its
+// channels are repeated first, and the gradients of the repetitions are summed afterwards.
 template <typename T>
 void Repeat(const T* in, int64_t n, int64_t times, T* out, cpu::Parallel& parallel) {
   parallel.For(n, times, [&](int64_t begin, int64_t end) {
@@ -50,7 +50,7 @@ class DepthwiseKernel : public OpKernel {
   struct Sizes {
     cpu::DepthwiseParams p;  // `channels` are those of the output
     int64_t multiplier = 1;
-    TensorShape input, output;  // in NHWC
+    TensorShape input, output;  // as NHWC
   };
 
   StatusOr<Sizes> MakeSizes(const TensorShape& image, const TensorShape& filter) const {
@@ -107,7 +107,7 @@ class DepthwiseKernel : public OpKernel {
     return t == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
   }
 
-  // An image in NHWC of float or double.
+  // An image as NHWC of float or double.
   StatusOr<Tensor> ImageToWork(KernelContext& context, const Tensor& image) const {
     Tensor work = image;
     if (image.dtype() != DataType::kDouble) {
@@ -133,7 +133,7 @@ class DepthwiseKernel : public OpKernel {
     return repeated;
   }
 
-  // Runs fn(T*) on the memory that becomes `out`, which is of the work type and, for images, NHWC.
+  // Runs fn(T*) on memory that is then converted to `out`; it has the work type and, for images, NHWC.
   template <typename T, typename Fn>
   Status Produce(KernelContext& context, Tensor* out, const TensorShape& work_shape, bool image,
                  Fn fn) const {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// FusedPadConv2D and FusedResizeAndPadConv2D: what they are made of, one after the other.
+// FusedPadConv2D and FusedResizeAndPadConv2D: run their component operations one after the other.
 #include "kernels/cpu/array/mirror_pad.h"
 #include "kernels/cpu/contract/conv.h"
 #include "kernels/cpu/image/scaling.h"

@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-// x or, where x is not positive, alpha * x; of two inputs, the first one scaled by the sign of the second.
+// x or, if x is not positive, alpha * x; for two inputs, the first one scaled by the sign of the second.
 class LeakyReluKernel final : public OpKernel {
  public:
   explicit LeakyReluKernel(KernelConstruction& c) : OpKernel(c), alpha_(c.Attr<float>("alpha")) {}

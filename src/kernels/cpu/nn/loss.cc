@@ -33,7 +33,7 @@ class L2LossKernel final : public OpKernel {
   }
 
  private:
-  // In float or double.
+  // Sums in float or double.
   static StatusOr<Tensor> Squares(KernelContext& context, const Tensor& t) {
     Tensor values = t;
     if (t.dtype() != DataType::kDouble) {

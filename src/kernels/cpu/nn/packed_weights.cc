@@ -37,7 +37,7 @@ Tensor PackedWeights::FindOrMake(const Tensor& weights, DataType type, const cpu
     if (is_held() && packed_.num_elements() > 0 && shape_ == shape) return packed_;
     if (packing_) return none;
     if (!is_held() || packed_.num_elements() > 0) {
-      // Another value, or a packed form that other sizes of image don't want.
+      // Other weights, or a packed form for other sizes of images.
       std::swap(dropped, held_);
       std::swap(dropped_packed, packed_);
       if (--left_ > 0) return none;
@@ -47,7 +47,7 @@ Tensor PackedWeights::FindOrMake(const Tensor& weights, DataType type, const cpu
     }
     packing_ = true;
   }
-  // This is the second call with these weights. Other steps go on without.
+  // This is the second call with these weights. Concurrent steps use unpacked weights.
   auto made = Tensor::Allocate(type, TensorShape({elements}), allocator_);
   if (made.ok()) make(*made);
   MutexLock lock(mu_);

@@ -103,7 +103,7 @@ class PoolKernel : public OpKernel {
     return moved;
   }
 
-  // Runs `fn(T*)` on the memory that becomes `out`, NHWC of the work type.
+  // Runs `fn(T*)` on memory that is then converted to `out`, NHWC of the work type.
   template <typename Fn>
   Status Produce(KernelContext& context, Tensor* out, const TensorShape& nhwc, Fn fn) const {
     const DataType type = WorkType(out->dtype());
@@ -188,7 +188,7 @@ class PoolForwardKernel final : public PoolKernel {
     return values.size() == 4 ? values[static_cast<size_t>(dims_.channel())] : 1;
   }
 
-  // Maxima of neighbouring channels. The restrictions are those of TensorFlow's kernel, and so are the texts.
+  // Maxima of adjacent channels. The restrictions and the texts are those of TensorFlow's kernel.
   Status PoolOverDepth(KernelContext& context, const Tensor& image) const {
     if (image.rank() != 4) return NotAnImage(image.rank(), dims_.nchw);
     if (window().h != 1 || window().w != 1) {
@@ -204,8 +204,8 @@ class PoolForwardKernel final : public PoolKernel {
       return errors::Unimplemented(
           "Depthwise max pooling requires the depth window to equal the depth stride");
     }
-    // Each pixel is a column of channels: windows over depth are windows over the height of an image of one
-    // channel.
+    // Each pixel is a column of channels: windows over depth are windows over the height of a one-channel
+    // image.
     cpu::PoolParams p;
     p.batch = 1;
     p.in_h = image.num_elements();

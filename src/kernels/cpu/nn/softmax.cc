@@ -80,7 +80,7 @@ class SoftmaxXentKernel final : public OpKernel {
     return shape;
   }
 
-  // `t` of rank 0 to 2 as rows of `columns` elements: one row, or as many as it has.
+  // `t` of rank 0 to 2 as rows of `columns` elements: one row, or its own number of rows.
   static StatusOr<Tensor> AsRows(KernelContext& context, const Tensor& t, int64_t columns) {
     const int64_t rows = t.rank() == 2 ? t.dim(0) : 1;
     const int64_t own = t.rank() == 0 ? 1 : t.dim(t.rank() - 1);
@@ -95,7 +95,7 @@ class SoftmaxXentKernel final : public OpKernel {
   }
 };
 
-// "0 7 2": all of them, up to a limit.
+// "0 7 2": all labels, up to a limit.
 std::string Values(const Tensor& labels) {
   constexpr int64_t kMost = 100;
   std::string text;

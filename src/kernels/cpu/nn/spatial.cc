@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-// Both directions, in float.
+// Forward and backward, in float.
 class ResponseNormKernel : public OpKernel {
  public:
   explicit ResponseNormKernel(KernelConstruction& c)
@@ -31,7 +31,7 @@ class ResponseNormKernel : public OpKernel {
   }
 
  protected:
-  // Gives fn(norm, pixels, result) an output of that shape, in float.
+  // Calls fn(norm, pixels, result) with an output of that shape, in float.
   template <typename Fn>
   Status WithResult(KernelContext& context, const TensorShape& shape, Fn fn) const {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
@@ -127,14 +127,14 @@ T Lowest() {
   }
 }
 
-// The part of a window that is inside of the image: its places by number, and where their pixels are.
+// The part of a window inside the image: its positions by number, and the offsets of their pixels.
 struct Inside {
-  int64_t rows = 0, columns = 0;  // places
+  int64_t rows = 0, columns = 0;  // numbers of positions
   int64_t place = 0;              // the number of the first
-  int64_t pixel = 0;              // the offset of the first one's pixel
+  int64_t pixel = 0;              // the offset of the pixel of the first position
 };
 
-// The same along one side, for each window: how many places, the first, and the pixel under it.
+// The same along one side, for each window: the number of positions, the first, and the pixel under it.
 struct Reach {
   int64_t places, first, pixel;
 };
@@ -176,7 +176,7 @@ class Reaches {
   const std::vector<Reach> rows_, columns_;
 };
 
-// Calls fn(offset of the pixel, offset in the filter) for the places of a window in the image.
+// Calls fn(offset of the pixel, offset in the filter) for the positions of a window inside the image.
 template <typename Fn>
 inline MR_INLINE_LAMBDA void ForInside(const Windows& w, const Inside& inside, const Fn& fn) {
   const int64_t down = w.rate_h * w.in_w * w.depth, right = w.rate_w * w.depth;
@@ -274,7 +274,7 @@ class DilationForwardKernel final : public DilationKernel {
   }
 };
 
-// The gradient goes to the pixel, or to the element of the filter, that made the largest sum.
+// The gradient goes to the pixel, or to the element of the filter, with the largest sum.
 template <bool kFilter>
 class DilationBackpropKernel final : public DilationKernel {
  public:
@@ -298,7 +298,7 @@ class DilationBackpropKernel final : public DilationKernel {
   }
 
  private:
-  // What different threads add to differs in its channels, or in its image.
+  // Threads add to different channels, or to different images.
   template <typename T>
   static void Run(const KernelContext& context, const Windows& w, const T* in, const T* filter,
                   const T* grads, T* sums) {
@@ -327,7 +327,7 @@ class DilationBackpropKernel final : public DilationKernel {
         });
   }
 
-  // Adds the gradients of kLanes channels where their first largest sums are.
+  // Adds the gradients of kLanes channels at the positions of their first largest sums.
   template <int kLanes, typename T>
   static void Give(const Windows& w, const Inside& inside, const T* in, const T* filter, const T* grads,
                    T* sums) {
@@ -345,7 +345,7 @@ class DilationBackpropKernel final : public DilationKernel {
       using Values = typename LanesOf<T, kLanes>::Values;
       using Places = typename LanesOf<T, kLanes>::Places;
       Values largest = Values{} + Lowest<T>(), grad;
-      Places best{}, number{};  // of the places inside, in their order
+      Places best{}, number{};  // of the positions inside, in order
       const auto sum_at = [&](int64_t x, int64_t f, Values* sum) MR_INLINE_LAMBDA {
         Values pixel, weight;
         std::memcpy(&pixel, in + x, sizeof(pixel));
@@ -361,7 +361,7 @@ class DilationBackpropKernel final : public DilationKernel {
         best = more ? number : best;
         number += 1;
       });
-      // To every place of the window, most of them zeros: single numbers would wait for the ones before.
+      // Adds to every position, mostly zeros: scattered additions would wait for the previous ones.
       number = Places{};
       ForInside(w, inside, [&](int64_t x, int64_t f) MR_INLINE_LAMBDA {
         T* const to = sums + (kFilter ? f : x);
@@ -390,12 +390,12 @@ class ArgmaxKernel : public OpKernel {
     return MakeWindows(in.shape(), window_, {}, strides_, padding_);
   }
 
-  // The summand that turns an index into the offset in the whole batch.
+  // The offset to be added to an index to get the offset in the whole batch.
   int64_t ImageOffset(const Windows& w, int64_t image) const {
     return batch_in_index_ ? 0 : image * w.in_h * w.in_w * w.depth;
   }
 
-  // Calls fn(i, offset) for the offsets that `argmax`, of the shape of the output, points at.
+  // Calls fn(i, offset) for the offsets in `argmax`, which has the shape of the output.
   template <typename Fn>
   Status ForMaxima(const Windows& w, const Tensor& in, const Tensor& argmax, Fn fn) const {
     if (argmax.dtype() == DataType::kInt32) return ForMaximaOf(w, in, argmax, argmax.data<int32_t>(), fn);
@@ -412,7 +412,7 @@ class ArgmaxKernel : public OpKernel {
     for (int64_t image = 0; image < w.batch; ++image) {
       const auto first = static_cast<uint64_t>(ImageOffset(w, image));
       for (int64_t k = 0; k < image_size; ++k, ++i) {
-        const uint64_t offset = static_cast<uint64_t>(int64_t{indices[i]}) + first;  // large where negative
+        const uint64_t offset = static_cast<uint64_t>(int64_t{indices[i]}) + first;  // large if negative
         if (offset >= size) {
           return errors::InvalidArgument("Invalid argmax index ", IntValue(argmax, i),
                                          " for an input of shape ", in.shape());
@@ -438,7 +438,7 @@ class MaxPoolWithArgmaxKernel final : public ArgmaxKernel {
     MR_ASSIGN_OR_RETURN(Tensor * argmax, context.AllocateOutput(1, w.OutputShape()));
     if (out->num_elements() == 0) return Status();
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-      // Places that are as wide as floats are chosen by the same vectors.
+      // Positions as wide as floats are selected by the same vector instructions.
       const bool narrow = in.num_elements() <= std::numeric_limits<int32_t>::max();
       const Reaches reaches(w);
       context.ParallelFor(w.batch * w.rows.size, RowCost(w), [&](int64_t begin, int64_t end) {
@@ -457,12 +457,12 @@ class MaxPoolWithArgmaxKernel final : public ArgmaxKernel {
   void Run(const Windows& w, const Reaches& reaches, int64_t begin, int64_t end, const T* in, T* out,
            Tensor* argmax) const {
     const int64_t size = w.columns.size * w.depth;
-    std::vector<Place> found(static_cast<size_t>(size));  // in a row; -1: nothing
+    std::vector<Place> found(static_cast<size_t>(size));  // in a row; -1: none
     for (int64_t r = begin; r < end; ++r) {
       RunChannels<T>([=, &w, &reaches, places = found.data()](auto bytes) MR_INLINE_LAMBDA {
         reaches.ForRow(r, [&](int64_t at, const Inside& inside) MR_INLINE_LAMBDA {
           ForChannels<T, decltype(bytes)::value>(0, w.depth, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
-            constexpr bool kSame = sizeof(T) == sizeof(Place);  // else vectors do not choose both
+            constexpr bool kSame = sizeof(T) == sizeof(Place);  // else vectors do not select both
             if constexpr (kSame || lanes() == 1) {
               Find<lanes()>(w, inside, c, in, out + at + c, places + at - r * size + c);
             } else {
@@ -486,7 +486,7 @@ class MaxPoolWithArgmaxKernel final : public ArgmaxKernel {
     }
   }
 
-  // The first largest pixel of kLanes channels and its offset. NaN is the largest only where it is the first.
+  // The first largest pixel of kLanes channels and its offset. NaN is only the largest if it is the first.
   template <int kLanes, typename T, typename Place>
   static void Find(const Windows& w, const Inside& inside, int64_t c, const T* in, T* value, Place* place) {
     const bool any = inside.rows * inside.columns > 0;

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// a < b, with NaN below every number so that every row has an order.
+// a < b, with NaN less than every number so that every row has an order.
 template <typename T>
 bool Below(T a, T b) {
   if constexpr (kIsSmallFloat<T>) {
@@ -23,8 +23,8 @@ bool Below(T a, T b) {
   }
 }
 
-// The k largest of each row; of equal ones the one with the lower index. Largest first, or in the order in
-// which TensorFlow leaves them when that does not matter: that of a heap through which the row has gone.
+// The k largest of each row; of equal ones the one with the lower index. Largest first, or, unsorted, in
+// TensorFlow's order: that of a heap through which the row has passed.
 template <typename T>
 class TopKRows {
  public:
@@ -43,7 +43,7 @@ class TopKRows {
       std::iota(best_.begin(), best_.end(), 0);
       std::partial_sort(best_.begin(), best_.begin() + k_, best_.end(), better);
     } else {
-      // The worst of the k is first; the last place is for the newcomer.
+      // The smallest of the k is first; the last place is for the new element.
       best_.resize(static_cast<size_t>(k_) + 1);
       std::iota(best_.begin(), best_.end(), 0);
       std::make_heap(best_.begin(), best_.end(), better);
@@ -62,7 +62,7 @@ class TopKRows {
   }
 
  private:
-  // Few are found fastest by insertion: most elements are below the last of them.
+  // A small k is fastest with insertion: most elements are below the last of the k.
   static constexpr int64_t kFew = 16;
   void FindFew(const T* row) {
     best_.resize(static_cast<size_t>(k_));
@@ -123,9 +123,9 @@ class TopKKernel final : public OpKernel {
   const bool sorted_;
 };
 
-// Whether the target class is among the k best predictions of its row. Ties count as in; a row whose target
-// is out of range, or not finite, doesn't.
-// InTopK has k as an attribute, InTopKV2 as an input.
+// Whether the target class is among the k best predictions of its row. Ties count as in; a row whose
+// target is out of range, or not finite, counts as out. InTopK has k as an attribute, InTopKV2 as an
+// input.
 class InTopKKernel final : public OpKernel {
  public:
   explicit InTopKKernel(KernelConstruction& c) : OpKernel(c), k_(c.HasAttr("k") ? c.Attr<int64_t>("k") : 0) {}

@@ -32,7 +32,7 @@ SpatialAttr ReadSpatialAttr(KernelConstruction& c, const char* attr, const Image
   } else if (pools && values[dims.channel()] != 1 && op.starts_with("AvgPool")) {
     c.SetError(errors::Unimplemented("Non-spatial pooling is not yet supported. Volunteers? :)"));
   } else if (op == "MaxPool") {
-    // Pools over depth, too.
+    // Pools over depth are allowed.
   } else if (values[dims.batch()] != 1 || values[dims.channel()] != 1) {
     c.SetError(errors::InvalidArgument("Current implementation does not yet support ", name,
                                        " in the batch and depth dimensions."));
@@ -69,7 +69,7 @@ void FromFloat(const KernelContext& context, const Tensor& from, Tensor* to) {
 Status CheckImageSize(const char* what, int64_t n, int64_t h, int64_t w, int64_t c) {
   int64_t product = 1;
   bool fits = true;
-  // A zero hides no overflow of the others, as in TensorShape.
+  // A zero must not hide an overflow of the other sizes, as in TensorShape.
   for (const int64_t size : {n, h, w, c}) fits = fits && (size == 0 || MultiplyFits(product, size, &product));
   if (fits && product <= (int64_t{1} << 40)) return Status();
   return errors::ResourceExhausted(what, " would have shape [", n, ",", h, ",", w, ",", c,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Convolution of volumes, as convolutions of images: the slices that a window reaches in depth become
-// channels of one image, and each slice of the output is the convolution of such an image.
+// Convolution of volumes as convolutions of images: the slices in the depth of a window become channels of
+// one image, and each slice of the output is the convolution of such an image.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -18,8 +18,8 @@ struct Plan {
   VolumeWindows w;
   int64_t out_channels = 0;
   int64_t images = 0;  // slices of the output, in all volumes
-  int64_t chunk = 0;   // images that are gathered at once
-  // The taps in depth that ever reach a slice of the input, at most two for each of its slices.
+  int64_t chunk = 0;   // images that are gathered together
+  // The taps in depth that read some slice of the input, at most two for each of its slices.
   int64_t first_tap = 0, taps = 0;
 
   int64_t ImageChannels() const { return taps * w.channels; }
@@ -33,11 +33,11 @@ struct Plan {
     taps = std::max<int64_t>(end - first_tap, 0);
   }
   int64_t OutputSize() const { return w.out[1] * w.out[2] * out_channels; }
-  // The slice of the input under tap `tap` of image `i`; negative or too large where it is padding.
+  // The slice of the input for tap `tap` of image `i`; negative or too large in the padding.
   int64_t SliceOf(int64_t i, int64_t tap) const {
     return i % w.out[0] * w.stride[0] - w.pad[0] + (first_tap + tap) * w.dilation[0];
   }
-  // Whether the images are the slices of the input themselves.
+  // Whether the images are the slices of the input.
   bool IsFlat() const { return w.window[0] == 1 && w.stride[0] == 1 && w.out[0] == w.in[0]; }
 
   cpu::ConvParams Params(int64_t batch) const {
@@ -63,7 +63,7 @@ struct Plan {
 
 constexpr int64_t kChunkElements = 1 << 22;
 
-// Moves slices between the volumes and images [first, first + count); `kAdd`: images are added to volumes.
+// Copies slices between the volumes and images [first, first + count); with `kAdd` adds images to volumes.
 template <typename T, bool kAdd>
 void MoveSlices(const KernelContext& context, const Plan& p, int64_t first, int64_t count,
                 std::conditional_t<kAdd, T, const T>* volumes, std::conditional_t<kAdd, const T, T>* images) {
@@ -94,7 +94,7 @@ void MoveSlices(const KernelContext& context, const Plan& p, int64_t first, int6
   });
 }
 
-// The taps of [depth, height, width, in, out] to [height, width, depth, in, out], or back.
+// Permutes the taps of [depth, height, width, in, out] to [height, width, depth, in, out], or back.
 template <typename T>
 void MoveFilter(const Plan& p, bool back, const T* from, T* to) {
   const int64_t taps = p.taps, area = p.w.window[1] * p.w.window[2], block = p.w.channels * p.out_channels;
@@ -222,7 +222,7 @@ class Conv3DKernel : public OpKernel {
                                    gradient.shape(), ", computed = ", OutShape(p));
   }
 
-  // Runs compute(a, b, out) on floats or doubles; half types go through float.
+  // Runs compute(a, b, out) on floats or doubles; half types are converted to float.
   template <typename Fn>
   static Status RunAsReal(KernelContext& context, const Tensor& a, const Tensor& b, Tensor* out, Fn compute) {
     if (a.dtype() == DataType::kFloat) return compute(a.data<float>(), b.data<float>(), out->data<float>());
@@ -236,8 +236,8 @@ class Conv3DKernel : public OpKernel {
     return Status();
   }
 
-  // Runs it on a and b in NDHWC, and puts the result, of shape `shape` in NDHWC, into the layout where
-  // `moves` says so. An empty sum is zero.
+  // Runs it on a and b as NDHWC, and writes the result, of shape `shape` in NDHWC, in the layout if `moves`.
+  // An empty sum is zero.
   template <typename Fn>
   Status Produce(KernelContext& context, const Tensor& a, const Tensor& b, const TensorShape& shape,
                  bool moves, Fn compute) const {

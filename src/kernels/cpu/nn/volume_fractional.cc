@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Pooling by a fraction: Graham, "Fractional Max-Pooling". Regions differ in size by one; random numbers, as
-// TensorFlow draws them, say where which size comes.
+// Fractional pooling: Graham, "Fractional Max-Pooling". Regions differ in size by one; random numbers, as in
+// TensorFlow, determine their order.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -30,9 +30,9 @@ Status VisitPooled(const KernelContext& context, DataType dtype, Fn fn) {
   }
 }
 
-using Bounds = std::vector<int64_t>;  // where each region starts; the last one: where they end
+using Bounds = std::vector<int64_t>;  // the start of each region; then the end of the last
 
-// Single numbers out of blocks.
+// Single numbers from blocks of the generator.
 class Numbers {
  public:
   explicit Numbers(PhiloxRandom random) : random_(random) {}
@@ -93,7 +93,7 @@ struct Regions {
   int64_t out_h() const { return static_cast<int64_t>(rows.size()) - 1; }
   int64_t out_w() const { return static_cast<int64_t>(columns.size()) - 1; }
   TensorShape OutShape() const { return {batch, out_h(), out_w(), channels}; }
-  // One past the last row or column of region i; regions that overlap have one in common.
+  // The end of the rows or columns of region i; overlapping regions have one in common.
   int64_t End(const Bounds& bounds, int64_t i, int64_t size) const {
     return std::min(bounds[static_cast<size_t>(i) + 1] + (overlapping ? 1 : 0), size);
   }
@@ -108,7 +108,7 @@ struct Region {
         rows(r.RowEnd(y) - r.rows[static_cast<size_t>(y)]),
         columns(r.ColumnEnd(x) - r.columns[static_cast<size_t>(x)]),
         first((n * r.in_h + r.rows[static_cast<size_t>(y)]) * r.in_w + r.columns[static_cast<size_t>(x)]) {}
-  // Calls fn(place) for all pixels, counted from the first one.
+  // Calls fn(index) for all pixels, counted from the first one.
   template <typename Fn>
   MR_INLINE_LAMBDA void ForPixels(const Fn& fn) const {
     for (int64_t h = 0; h < rows; ++h) {
@@ -166,7 +166,7 @@ class FractionalPoolKernel final : public OpKernel {
     if (in.rank() != 4) return errors::InvalidArgument("tensor_in must be 4-dimensional");
     Regions r{in.dim(0), in.dim(1), in.dim(2), in.dim(3), {}, {}, overlapping_};
     GuardedPhilox generator(seed_, seed2_);
-    // Without elements nothing else bounds the sides, and each of them gets a list of its regions.
+    // Without elements nothing else limits the sides, and each of them gets a list of its regions.
     if (in.num_elements() == 0 && std::max(r.in_h, r.in_w) > kLargestEmptySide)
       return errors::ResourceExhausted("An image without elements is too large to be pooled: ", in.shape());
     MR_ASSIGN_OR_RETURN(r.rows, DrawBounds(r.in_h, ratios_[1], generator));
@@ -212,7 +212,7 @@ class FractionalPoolKernel final : public OpKernel {
         const T* const from = in + region.first * r.channels;
         ForChannels<T>(r.channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
           T sums[lanes()];
-          // To -0 all numbers may be added without a change.
+          // Adding a number to -0 does not change it.
           ForLanes<lanes()>([&](int l)
                                 MR_INLINE_LAMBDA { sums[l] = kMax ? from[c + l] : static_cast<T>(-0.0); });
           region.ForPixels([&](int64_t place) MR_INLINE_LAMBDA {
@@ -238,9 +238,9 @@ class FractionalPoolKernel final : public OpKernel {
   int64_t seed_, seed2_;
 };
 
-// Bounds that came as an input.
+// Reads bounds from an input.
 StatusOr<Bounds> ReadBounds(const Tensor& t, int64_t size, int64_t out, const char* name) {
-  // A region holds at least a row or a column.
+  // A region has at least one row or column.
   if (!t.shape().IsVector() || t.num_elements() - 1 != out || out > size) {
     return errors::InvalidArgument(name, " must be a vector of one value more than the output's size, ", out,
                                    ", which must not exceed that of the input, ", size, "; got shape ",
@@ -301,7 +301,7 @@ class FractionalPoolGradKernel final : public OpKernel {
   }
 
  private:
-  // The gradients of a row to the first largest element of each region.
+  // Adds the gradients of a row to the first largest element of each region.
   template <typename T>
   static void SpreadToLargest(const Regions& r, int64_t n, int64_t y, const T* grad, const T* in, T* out) {
     RunLoop([&]() MR_INLINE_LAMBDA {

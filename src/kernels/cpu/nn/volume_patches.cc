@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// ExtractVolumePatches, and the old op for the gradient of batch normalisation.
+// ExtractVolumePatches, and the gradient of BatchNormWithGlobalNormalization.
 #include <algorithm>
 #include <cmath>
 
@@ -38,7 +38,7 @@ class ExtractVolumePatchesKernel final : public OpKernel {
   }
 
  private:
-  // Zeros lie around the volume.
+  // The padding is zero.
   template <typename T>
   static void Copy(const VolumeWindows& w, int64_t pixel, const T* in, T* to) {
     const int64_t x = pixel % w.out[2] * w.stride[2] - w.pad[2];

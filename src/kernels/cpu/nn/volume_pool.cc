@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Pooling of volumes and its gradients. A window counts what it covers inside the volume.
+// Pooling of volumes and its gradients. Only the part of a window inside the volume counts.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -16,8 +16,8 @@
 namespace millrace {
 namespace {
 
-// The types that kernels are made of; the others go through one that has all their values. Maxima of a type
-// that is narrower than its numbers' are those of the wider type.
+// The types for which kernels are instantiated; other types are converted to one that has all their values.
+// The maxima of a narrow type are those of the wider type.
 DataType WorkType(DataType t) {
   switch (t) {
     case DataType::kInt32:
@@ -68,7 +68,7 @@ class VolumePoolKernel : public OpKernel {
     return errors::InvalidArgument("Expected ", what, " shape to be ", want, ", but got ", got);
   }
 
-  // Runs fn on the output as NDHWC; of `type`, if that is not the output's, from which it is converted.
+  // Runs fn on the output as NDHWC; with another `type`, it is converted to the output's afterwards.
   template <typename Fn>
   Status Produce(KernelContext& context, const TensorShape& shape, DataType type, Fn fn) const {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, InLayout(shape, channels_first_)));
@@ -107,8 +107,8 @@ int64_t RowCost(const VolumeWindows& w) {
   return static_cast<int64_t>(std::min(places, 1e9)) + 1;
 }
 
-// Along a side, for each output: the first place of the input that its window covers, and how many. Or, for
-// each place of the input: the first output that covers it, and how many do.
+// Along a side, for each output: the first input index in its window, and their number. Or, for each input
+// index: the first output that contains it, and their number.
 struct Reach {
   int64_t first, count;
 };
@@ -138,7 +138,7 @@ Reaches Covering(const VolumeWindows& w) {
   return reaches;
 }
 
-// What one pixel reaches: rows of `count` pixels from `rows[i] + first` on.
+// The pixels in the reach of one pixel: rows of `count` pixels from `rows[i] + first` on.
 struct Reached {
   int64_t number;  // of the pixel itself
   const int64_t* rows;
@@ -146,13 +146,13 @@ struct Reached {
 };
 
 // Calls fn(lanes, reached, first channel) for all pixels of volumes of sides `sides` and blocks of channels,
-// whose number of lanes is a constant. `reaches` leads to volumes of sides `others`. Rows run in parallel,
-// unless the step is cancelled: each may take as long as windows are large.
+// whose number of lanes is a constant. `reaches` are indices in volumes of sides `others`. Rows run in
+// parallel, unless the step is cancelled: each may take as long as windows are large.
 template <typename T, typename Fn>
 Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sides& sides,
                  const Sides& others, const Reaches& reaches, int64_t cost, Fn fn) {
   const CancellationManager& step = context.cancellation();
-  const bool slow = cost / std::max<int64_t>(sides[2], 1) > 1 << 16;  // so that pixels ask as well
+  const bool slow = cost / std::max<int64_t>(sides[2], 1) > 1 << 16;  // so that pixels check, too
   const auto most = [&](size_t side) {
     int64_t count = 0;
     for (const Reach& reach : reaches[side]) count = std::max(count, reach.count);
@@ -188,8 +188,8 @@ Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sid
                             : Status();
 }
 
-// Calls fn(number of the pixel) for what is reached. One and two pixels in a row, which are common, have
-// loops of their own.
+// Calls fn(index of the pixel) for the pixels in `reached`. One and two pixels in a row, which are common,
+// have separate loops.
 template <typename Fn>
 inline MR_INLINE_LAMBDA void ForReached(const Reached& reached, const Fn& fn) {
   const int64_t *const rows = reached.rows, row_count = reached.row_count, left = reached.first;
@@ -208,11 +208,11 @@ inline MR_INLINE_LAMBDA void ForReached(const Reached& reached, const Fn& fn) {
   }
 }
 
-// kLanes channels of a pixel; of one lane they are a number.
+// kLanes channels of a pixel; a single lane is a number.
 template <typename T, int kLanes>
 using Channels = typename std::conditional_t<kLanes == 1, std::type_identity<T>,
                                              std::type_identity<typename LanesOf<T, kLanes>::Values>>::type;
-// The places of channels, as wide as these.
+// The positions for channels, as wide as these.
 template <typename T, int kLanes>
 using Places =
     typename std::conditional_t<kLanes == 1,
@@ -239,8 +239,8 @@ class MaxPool3DKernel final : public VolumePoolKernel {
                             [from = in.data<T>(), to = out->data<T>(), channels = w.channels](
                                 auto lanes, const Reached& reached, int64_t c) MR_INLINE_LAMBDA {
                               using V = Channels<T, decltype(lanes)::value>;
-                              // NaN is larger than any number. It is found beside the maximum, which so waits
-                              // for less.
+                              // NaN is larger than any number. It is found independently of the maximum,
+                              // which shortens the chain of operations.
                               V largest = V{} + std::numeric_limits<T>::lowest(), nan{};
                               ForReached(reached, [&](int64_t pixel) MR_INLINE_LAMBDA {
                                 V x;
@@ -256,7 +256,7 @@ class MaxPool3DKernel final : public VolumePoolKernel {
   }
 };
 
-// Pixels of the input that hold the first maximum of each window, per channel; -1 where there is none. NaN is
+// The pixels of the input with the first maximum of each window, per channel; -1 if there is none. NaN is
 // larger than any number. Place: as wide as the elements of the input, or wider.
 template <typename T, typename Place>
 Status FindMaxima(KernelContext& context, const VolumeWindows& w, const T* from, Place* to) {
@@ -295,7 +295,7 @@ Status FindMaxima(KernelContext& context, const VolumeWindows& w, const T* from,
                           });
 }
 
-// Inputs: the forward input, its output, and what is pooled or spread.
+// Inputs: the forward input, its output, and the tensor that is pooled or spread.
 template <bool kSecond>
 class MaxPool3DGradKernel final : public VolumePoolKernel {
  public:
@@ -307,7 +307,7 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
     MR_ASSIGN_OR_RETURN(const Tensor in, Input(context, 0));
     switch (in.dtype()) {
       case DataType::kFloat:
-        // Places that are as wide as floats are chosen by the same vectors.
+        // Positions as wide as floats are selected by the same vector instructions.
         if (in.num_elements() <= std::numeric_limits<int32_t>::max())
           return Run<float, int32_t>(context, w, in);
         return Run<float, int64_t>(context, w, in);
@@ -344,7 +344,7 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
     });
   }
 
-  // Elements of any type move as integers of their size.
+  // Elements of any type are copied as integers of their size.
   template <typename Place>
   static void Take(KernelContext& context, const VolumeWindows& w, const Place* best, const Tensor& grad,
                    Tensor* out) {
@@ -452,7 +452,7 @@ class AvgPool3DGradKernel final : public VolumePoolKernel {
   }
 
  private:
-  // `shares`: what each window gives to each pixel that it covers.
+  // `shares`: the contribution of each window to each of its pixels.
   template <typename T>
   static Status Run(KernelContext& context, const VolumeWindows& w, const T* grad, T* shares, T* to) {
     const int64_t channels = w.channels;

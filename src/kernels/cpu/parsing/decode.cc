@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Bytes and text as tensors, and tensors as bytes.
+// DecodeRaw, DecodeJSONExample and others: bytes and text as tensors, and tensors as bytes.
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-// The elements that all strings hold, one after the other.
+// The elements in all strings, one string after the other.
 class DecodeRawKernel final : public OpKernel {
  public:
   explicit DecodeRawKernel(KernelConstruction& c)
@@ -56,7 +56,7 @@ class DecodeRawKernel final : public OpKernel {
   const bool little_endian_;
 };
 
-// Strings that are cut or filled with zeros to one length.
+// Strings that are truncated or padded with zeros to one length.
 class DecodePaddedRawKernel final : public OpKernel {
  public:
   explicit DecodePaddedRawKernel(KernelConstruction& c)

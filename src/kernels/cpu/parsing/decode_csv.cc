@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Records of comma-separated values, RFC 4180, a tensor for each column.
+// Records of comma-separated values, RFC 4180, with a tensor for each column.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// Takes the fields of one record apart.
+// Splits one record into fields.
 class CsvReader {
  public:
   CsvReader(std::string_view record, char delimiter, bool quotes)
@@ -49,7 +49,7 @@ class CsvReader {
     return Status();
   }
 
-  // A quote inside is written twice.
+  // A quote in a quoted field is doubled.
   Status ReadQuoted(std::string* field) {
     ++at_;
     while (at_ + 1 < in_.size() && (in_[at_] != '"' || in_[at_ + 1] != delimiter_)) {
@@ -127,7 +127,7 @@ class DecodeCsvKernel final : public OpKernel {
     return Status();
   }
 
-  // Keeps those of the columns that there are.
+  // Keeps the selected columns that exist.
   void Select(std::vector<std::string>* fields) const {
     std::vector<std::string> selected;
     for (const int64_t column : columns_) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Examples and SequenceExamples as tensors. What is parsed is in io/example; here are the attributes, the
-// checks of the inputs, and where the outputs go.
+// Examples and SequenceExamples as tensors. Parsing is in io/example; here are the attributes, the checks of
+// the inputs, and the outputs.
 #include <set>
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ struct FeatureGroup {
   int num_outputs() const { return 3 * num_sparse() + num_dense(); }
 };
 
-// The names of the attributes. InvalidArgument when their lengths differ.
+// The names of the attributes. InvalidArgument if their lengths differ.
 struct GroupNames {
   const char* num_sparse;
   const char* num_dense;  // null: there is none
@@ -68,7 +68,7 @@ FeatureGroup ReadGroup(KernelConstruction& c, const GroupNames& names) {
   return group;
 }
 
-// Takes inputs and sets outputs one after the other.
+// Reads inputs and sets outputs one after the other.
 class Walk {
  public:
   explicit Walk(KernelContext& context, int input) : context_(context), input_(input) {}
@@ -142,7 +142,7 @@ std::vector<FeatureSpec> MakeSpecs(const FeatureGroup& group, const Keys& sparse
   return specs;
 }
 
-// With the defaults that are next in the inputs.
+// Takes the next inputs as defaults.
 StatusOr<FeatureTable> MakeTable(const FeatureGroup& group, const Keys& sparse_keys, const Keys& dense_keys,
                                  Walk* walk) {
   std::vector<FeatureSpec> specs = MakeSpecs(group, sparse_keys, dense_keys);
@@ -188,7 +188,7 @@ Status CheckScalar(const Tensor& t, const char* what) {
   if (t.shape().IsScalar()) return Status();
   return errors::InvalidArgument("Expected ", what, " to be a scalar, got shape: ", t.shape());
 }
-// Names are for errors and may be left out.
+// Names are for errors and may be omitted.
 Status CheckNames(const Tensor& names, const Tensor& serialized, const char* what) {
   if (names.num_elements() == 0) return Status();
   MR_RETURN_IF_ERROR(CheckVector(names, what));
@@ -221,8 +221,8 @@ class ParseExampleKernel final : public OpKernel {
   const FeatureGroup group_;
 };
 
-// One Example or a batch, with keys in vectors. Ragged features are parsed as sparse ones, whose indices then
-// tell where the rows end.
+// One Example or a batch, with keys in vectors. Ragged features are parsed as sparse ones, whose indices
+// determine the row splits.
 class ParseExampleV2Kernel final : public OpKernel {
  public:
   explicit ParseExampleV2Kernel(KernelConstruction& c)
@@ -306,7 +306,7 @@ class ParseExampleV2Kernel final : public OpKernel {
   }
 
   const FeatureGroup group_;
-  FeatureGroup all_;  // ragged features behind the sparse ones
+  FeatureGroup all_;  // ragged features follow the sparse ones
   const std::vector<DataType> split_types_;
 };
 

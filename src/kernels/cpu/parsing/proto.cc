@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// DecodeProtoV2 and EncodeProto: messages of types that are known when the graph is made.
+// DecodeProtoV2 and EncodeProto: messages of types that are known when the graph is built.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/dynamic_message.h>
@@ -123,7 +123,7 @@ template <typename T, typename V>
 void Put(Tensor* to, int64_t at, V value) {
   to->data<T>()[at] = static_cast<T>(value);
 }
-// A number into an element of any of the types that fit.
+// Stores a number as an element of any of the types that fit.
 template <typename V>
 void PutNumber(Tensor* to, int64_t at, V value) {
   switch (to->dtype()) {
@@ -144,7 +144,7 @@ void PutNumber(Tensor* to, int64_t at, V value) {
   }
 }
 
-// Value `k` of a field; of one that is not repeated, its value, which may be its default.
+// Value `k` of a field; for one that is not repeated, its value, which may be the default.
 void Extract(const pb::Message& message, const pb::FieldDescriptor& field, int k, Tensor* to, int64_t at) {
   const pb::Reflection& r = *message.GetReflection();
   const bool many = field.is_repeated();
@@ -238,7 +238,7 @@ class DecodeProtoKernel final : public OpKernel {
     return errors::DataLoss("Unable to parse text format protobuf");
   }
 
-  // Behind the last value of a message come zeros and empty strings, or the default of the field.
+  // After the last value of a message, fills with zeros and empty strings, or the default of the field.
   static void Fill(const std::vector<std::unique_ptr<pb::Message>>& messages,
                    const pb::FieldDescriptor& field, int64_t longest, Tensor* values) {
     if (values->num_elements() == 0) return;
@@ -255,7 +255,7 @@ class DecodeProtoKernel final : public OpKernel {
   std::unique_ptr<MessageType> type_;
 };
 
-// A number of one of the types that fit, as the type of the field.
+// A number of one of the types that fit, converted to the type of the field.
 template <typename V>
 V NumberAt(const Tensor& t, int64_t at) {
   return VisitReal(t.dtype(), V(), [&]<typename T>() -> V {
@@ -267,7 +267,7 @@ V NumberAt(const Tensor& t, int64_t at) {
   });
 }
 
-// Sets a field, or adds to it when it is repeated. False for bytes that are no message.
+// Sets a field, or appends to it if it is repeated. False for bytes that are not a message.
 bool Insert(pb::Message* message, const pb::FieldDescriptor& field, const Tensor& t, int64_t at) {
   const pb::Reflection& r = *message->GetReflection();
   const bool many = field.is_repeated();

@@ -16,7 +16,7 @@ namespace {
 using quantized::Data;
 using quantized::Range;
 
-// The factors less the integer that stands for 0, as the numbers of rows and columns of a product want them.
+// The factors minus the integer that represents 0, in the order that products require.
 std::vector<int32_t> Centred(const Tensor& t, int64_t zero, bool transpose) {
   const int64_t rows = t.dim(0), columns = t.dim(1);
   const auto offset = static_cast<uint32_t>(zero);
@@ -70,7 +70,7 @@ class MatMulKernel final : public OpKernel {
   }
 
  private:
-  // As many rows at a time as stay in the cache as floats.
+  // As many rows at a time as fit in the cache as floats.
   static void RowParts(const uint8_t* a, int64_t zero, int64_t m, int64_t k,
                        const quantized::RightFactor& factor, int32_t* out) {
     const int64_t most = std::clamp<int64_t>(4096 / std::max<int64_t>(k, 1), 8, 64), whole[] = {0};
@@ -87,7 +87,7 @@ class MatMulKernel final : public OpKernel {
   const bool transpose_a_, transpose_b_;
 };
 
-// Brings all integers of a type from one range into another, by a table.
+// Maps all integers of a type from one range to another, by a table.
 template <typename T, typename To = int32_t>
 class Table {
  public:
@@ -142,7 +142,7 @@ class BiasAddKernel final : public OpKernel {
   }
 };
 
-// Element by element with broadcasting. Combine(x, y): what it does with two integers, and `range`, that of
+// Element by element with broadcasting. Combine(x, y): the operation on two integers, and `range`, that of
 // the result.
 template <typename Combine>
 class BinaryKernel final : public OpKernel {
@@ -159,7 +159,7 @@ class BinaryKernel final : public OpKernel {
     const int64_t n = shape.num_elements();
     const uint8_t *const left = Data<uint8_t>(x), *const right = Data<uint8_t>(y);
     int32_t* const to = Data<int32_t>(out);
-    // Rows of the last dimension, in which a factor goes on or stays.
+    // Rows of the last dimension, in which an operand advances or stays.
     const bool same = x.shape() == y.shape() || shape.rank() == 0;
     const int64_t row = same ? n : shape.dim(shape.rank() - 1);
     const Dims strides = RowMajorStrides(shape.dims());
@@ -215,7 +215,7 @@ struct MultiplyIntegers {
   uint32_t x_zero, y_zero;
 };
 
-// Relu holds elements above the integer for 0, Relu6 also below that for 6.
+// Relu clamps elements to at least the integer for 0, Relu6 also to at most that for 6.
 template <typename T>
 class ReluKernel final : public OpKernel {
  public:
@@ -241,7 +241,7 @@ class ReluKernel final : public OpKernel {
   const float most_;  // 0: none
 };
 
-// Holds elements between the integers for 0 and for the value that input 1 says.
+// Clamps elements between the integers for 0 and for the value of input 1.
 template <typename T>
 class ReluXKernel final : public OpKernel {
  public:

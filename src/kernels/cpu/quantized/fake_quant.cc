@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// FakeQuantWithMinMax…: values as they come back from integers of few bits.
+// FakeQuantWithMinMax…: values rounded to those that integers of few bits represent.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,7 +28,7 @@ struct Steps {
     const float below = most < x ? most : x, clamped = below < least ? least : below;
     return Floor((clamped - least) / scale + 0.5f) * scale + least;
   }
-  // Of a number of steps. The baseline processor has no instruction for it.
+  // Rounds a number of steps down. The baseline processor has no instruction for it.
   static float Floor(float x) {
     constexpr float kInteger = 0x1p23f;
     const float nearest = (x + kInteger) - kInteger;
@@ -37,7 +37,7 @@ struct Steps {
   bool Inside(float x) const { return none || (x >= least && x <= most); }
 
   float scale, least, most;
-  bool none;  // there is no range
+  bool none;  // the range is empty
 };
 
 class FakeQuantKernel : public OpKernel {
@@ -55,7 +55,7 @@ class FakeQuantKernel : public OpKernel {
  protected:
   Steps MakeSteps(float min, float max) const { return Steps(min, max, lowest_, highest_); }
 
-  // Output 0: fn of each element of an input, and of its number.
+  // Sets output 0 to fn of each element of an input, and of its number.
   template <typename Fn>
   static Status Map(KernelContext& context, int in, Fn fn) {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, context.input(in).shape()));
@@ -116,7 +116,7 @@ class VarsKernel : public FakeQuantKernel {
   using FakeQuantKernel::FakeQuantKernel;
 
  protected:
-  // `first`: the input that the values are; min and max follow.
+  // `first`: the input with the values; min and max follow.
   StatusOr<std::vector<Steps>> ReadSteps(const KernelContext& context, int first) const {
     const Tensor& in = context.input(first);
     if (kChannels && in.rank() < 1)
@@ -153,7 +153,7 @@ class VarsForwardKernel final : public VarsKernel<kChannels> {
     }
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, context.input(0).shape()));
     const size_t depth = steps.size();
-    // An array for each part: loops over channels are vectorised.
+    // An array for each part, so that loops over channels are vectorised.
     std::vector<float> scale(depth), least(depth), most(depth), ranges(depth);
     for (size_t c = 0; c < depth; ++c) {
       scale[c] = steps[c].scale;
@@ -203,7 +203,7 @@ class VarsGradientKernel final : public VarsKernel<kChannels> {
     } else if (n > 0) {
       std::vector<float> least, most;
       for (const Steps& s : steps) {
-        // Without a range everything is inside.
+        // With an empty range all values are inside.
         constexpr float kInf = std::numeric_limits<float>::infinity();
         least.push_back(s.none ? -kInf : s.least);
         most.push_back(s.none ? kInf : s.most);
@@ -219,7 +219,7 @@ class VarsGradientKernel final : public VarsKernel<kChannels> {
   }
 
  private:
-  // All elements with one range. The sums have kLanes parts.
+  // All elements have one range. The sums have kLanes parts.
   static void Whole(const Steps& s, const float* dy, const float* x, int64_t n, float* dx, double* below,
                     double* above) {
     constexpr int kLanes = 16;
@@ -254,7 +254,7 @@ class VarsGradientKernel final : public VarsKernel<kChannels> {
       *above += upper[k];
     }
   }
-  // Rows of channels, each with its range.
+  // Rows of channels, each with a separate range.
   static void Channels(const std::vector<Steps>& steps, const float* least, const float* most,
                        const float* dy, const float* x, int64_t rows, float* dx, double* below,
                        double* above) {
@@ -266,7 +266,7 @@ class VarsGradientKernel final : public VarsKernel<kChannels> {
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < depth; ++c, ++i) {
           const float d = dy[i], v = x[i];
-          // Of a NaN without a range, too.
+          // Includes NaN values with an empty range.
           dx[i] = (((v >= least[c]) & (v <= most[c])) | (everywhere[c] != 0)) ? d : 0.0f;
           below[c] += static_cast<double>(v < least[c] ? d : 0.0f);
           above[c] += static_cast<double>(v > most[c] ? d : 0.0f);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// QuantizedConv2D…, QuantizedDepthwiseConv2D… and QuantizedMatMul… with what the ends of their names say:
-// WithBias, Sum, Relu, Requantize. The numbers of filters have a sign; sums of products are of int32 and
+// QuantizedConv2D…, QuantizedDepthwiseConv2D… and QuantizedMatMul… with the operations in the suffixes of
+// their names: WithBias, Sum, Relu, Requantize. Filters are signed; sums of products are of int32 and
 // wrap.
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ using quantized::Finish;
 using quantized::Range;
 using quantized::Windows;
 
-// What the name of an op says.
+// The operations in the name of an op.
 struct Form {
   explicit Form(std::string_view op)
       : depthwise(op.find("Depthwise") != op.npos),
@@ -33,8 +33,8 @@ struct Form {
   const bool depthwise, bias, sum, relu, narrow;
 };
 
-// The inputs of a node: two factors, perhaps a bias, their ranges, perhaps the range of the output, perhaps a
-// tensor to add and its range.
+// The inputs of a node: two factors, an optional bias, their ranges, an optional range of the output, an
+// optional tensor to add and its range.
 class Inputs {
  public:
   Inputs(const KernelContext& context, const Form& form) : context_(context), form_(form) {}
@@ -52,7 +52,7 @@ class Inputs {
   const Form& form_;
 };
 
-// Sums of products as steps of float, for each channel of the output.
+// The steps of sums of products as floats, for each channel of the output.
 struct Steps {
   std::vector<double> per_unit;
 };
@@ -66,7 +66,7 @@ Steps StepsOf(double left_largest, const std::vector<Range>& right, int64_t chan
   return steps;
 }
 
-// A float bias as steps; one of qint32 is taken as it is.
+// Converts a float bias to steps; a bias of qint32 is used unchanged.
 Status ReadBias(const Tensor& bias, int64_t channels, const Steps& steps, Finish* finish) {
   if (bias.rank() != 1 || bias.dim(0) != channels) {
     return errors::InvalidArgument("bias must be a vector of ", channels, ", got shape ", bias.shape());
@@ -80,7 +80,7 @@ Status ReadBias(const Tensor& bias, int64_t channels, const Steps& steps, Finish
   return Status();
 }
 
-// What follows the sums, and the output's range.
+// Reads the operations after the sums, and the output's range.
 template <typename In, typename Out>
 Status ReadFinish(KernelContext& context, const Form& form, Range left, const std::vector<Range>& right,
                   const Steps& steps, const TensorShape& shape, Finish* finish) {
@@ -237,7 +237,7 @@ class ConvKernel final : public OpKernel {
   std::vector<int64_t> margins_;
 };
 
-// In mode MIN_FIRST the integer 0 of the left factor is the lower end of its range, in mode SCALED it is 0.
+// In mode MIN_FIRST the integer 0 of the left factor represents the lower end of its range, in mode SCALED 0.
 template <typename Out>
 class FusedMatMulKernel final : public OpKernel {
  public:
@@ -280,7 +280,7 @@ class FusedMatMulKernel final : public OpKernel {
     if (out->num_elements() == 0) return Status();
     finish.Prepare(n, m);
     const quantized::RightFactor right(weights, k, n, quantized::LargestFrom<uint8_t>(0));
-    // As many rows at a time as stay in the cache.
+    // As many rows at a time as fit in the cache.
     const int64_t most = std::clamp<int64_t>(4096 / std::max<int64_t>(k, 1), 8, 64), whole[] = {0};
     context.ParallelFor(m, 1 + k * n / 32, [&](int64_t begin, int64_t end) {
       const int64_t rows = std::min(most, end - begin);

@@ -23,9 +23,9 @@ namespace {
 using quantized::Data;
 using quantized::Range;
 
-// Where a window lies in an image: the part that is inside.
+// The position of a window in an image: the part that is inside.
 struct Span {
-  int64_t begin, end, before;  // `before`: what lies in front of the image
+  int64_t begin, end, before;  // `before`: the number of elements before the image
 };
 Span InsideOf(int64_t out, int64_t stride, int64_t pad, int64_t window, int64_t size) {
   const int64_t start = out * stride - pad;
@@ -119,7 +119,7 @@ class QuantizedPoolKernel final : public OpKernel {
     context.ParallelFor(in.dim(0) * rows.size, columns.size * pixel_cost, [&](int64_t begin, int64_t end) {
       if (!mean_) {
         Rows<uint8_t>(in, rows, columns, begin, end, out);
-      } else if (window_.h <= 257 / window_.w) {  // so many bytes add up to at most 2^16 - 1
+      } else if (window_.h <= 257 / window_.w) {  // the sum of this number of bytes is at most 2^16 - 1
         Rows<uint16_t>(in, rows, columns, begin, end, out);
       } else {
         Rows<uint32_t>(in, rows, columns, begin, end, out);
@@ -129,8 +129,8 @@ class QuantizedPoolKernel final : public OpKernel {
   }
 
  private:
-  // The rows of an image under a row of windows are put together, then the columns of each window, and the
-  // means of windows of one size are made: in long loops. Held: what holds maxima, uint8_t, or sums.
+  // Combines the rows of an image under a row of windows, then the columns of each window, and computes means
+  // of windows of one size, in long loops. Held: the type of maxima, uint8_t, or of sums.
   template <typename Held>
   void Rows(const Tensor& in, const WindowedOutput& rows, const WindowedOutput& columns, int64_t begin,
             int64_t end, Tensor* out) const {
@@ -183,7 +183,7 @@ class QuantizedPoolKernel final : public OpKernel {
     if constexpr (sizeof(Held) == 1) return a > b ? a : b;
     return static_cast<Held>(a + b);
   }
-  // kLanes channels of neighbouring pixels.
+  // kLanes channels of adjacent pixels.
   template <int kLanes, typename Held>
   static void JoinColumns(const Held* from, int64_t wide, int64_t depth, Held* to) {
     if constexpr (kLanes == 1) {
@@ -209,8 +209,8 @@ class QuantizedPoolKernel final : public OpKernel {
   template <typename Held>
   static void Means(const Held* sums, int64_t n, int64_t places, uint8_t* to) {
     if (places < 1 << 13) {
-      // A sum and a half are exact as a float. Their share, of at most 256, is half a part of `places` or
-      // more away from the next integers, which is more than what the product and the inverse lose.
+      // A sum plus a half is exact as a float. Its quotient, at most 256, is at least half a part of `places`
+      // away from the next integers, which is more than the rounding error of product and inverse.
       MapLoop(sums, to, n, [share = 1.0f / static_cast<float>(places)](Held sum) MR_INLINE_LAMBDA {
         const float number = static_cast<float>(static_cast<int32_t>(sum)) + 0.5f;
         return static_cast<uint8_t>(static_cast<int32_t>(number * share));
@@ -339,8 +339,8 @@ class QuantizedInstanceNormKernel final : public OpKernel {
   }
 
  private:
-  // Of each channel of each image the mean and one over the deviation, in steps; and the range of what they
-  // make of the image.
+  // The mean of each channel of each image and the inverse of its deviation, in steps; and the range of the
+  // normalized image.
   Range Measure(const Tensor& in, Range range, double* means, double* factors) const {
     const int64_t depth = in.dim(3), pixels = in.dim(1) * in.dim(2);
     const double step = static_cast<double>(range.max - range.min) / 255;
@@ -370,8 +370,8 @@ class QuantizedInstanceNormKernel final : public OpKernel {
     return found;
   }
 
-  // Of kLanes channels the mean, the sum of squared distances from it, and the least and largest values. Sums
-  // of 2^16 bytes, and of 2^16 squares of bytes, fit into 32 bits.
+  // The mean of kLanes channels, the sum of squared differences from it, and the least and largest values.
+  // Sums of 2^16 bytes, and of 2^16 squares of bytes, fit into 32 bits.
   template <int kLanes>
   static MR_INLINE_LAMBDA void Moments(const uint8_t* from, int64_t pixels, int64_t depth, uint8_t* least,
                                        uint8_t* most, double* mean, double* squares) {
@@ -401,8 +401,8 @@ class QuantizedInstanceNormKernel final : public OpKernel {
         second[l] += part_squares[l];
       }
     }
-    // The sums are integers below 2^53, and exact; what is left of the difference is small where all values
-    // are alike, and not negative.
+    // The sums are integers below 2^53, and exact; the difference is small if all values are alike, and not
+    // negative.
     const auto count = static_cast<double>(pixels);
     for (int l = 0; l < kLanes; ++l) {
       mean[l] = sum[l] / count;
@@ -419,7 +419,7 @@ class QuantizedInstanceNormKernel final : public OpKernel {
   const float epsilon_, separation_;
 };
 
-// Through the numbers that the integers stand for, in the same range.
+// Resizes the numbers that the integers represent, in the same range.
 template <typename T>
 class QuantizedResizeKernel final : public OpKernel {
  public:
@@ -456,7 +456,7 @@ class QuantizedResizeKernel final : public OpKernel {
   }
 
  private:
-  // Between integers and the numbers that they stand for; floats are their own.
+  // Converts between integers and the numbers that they represent; for floats it is the identity.
   struct Same {
     explicit Same(Range) {}
     float operator()(float x) const { return x; }
@@ -464,7 +464,7 @@ class QuantizedResizeKernel final : public OpKernel {
   using Number = std::conditional_t<std::is_same_v<T, float>, Same, quantized::Numbers<T>>;
   using Back = std::conditional_t<std::is_same_v<T, float>, Same, quantized::Quantizer<T>>;
 
-  // As quantized::Quantizer for numbers inside of the range, by integers of 32 bits.
+  // As quantized::Quantizer for numbers in the range, with integers of 32 bits.
   struct FewSteps {
     static std::optional<FewSteps> For(Range range) {
       const quantized::Quantizer<uint8_t> wide(range);
@@ -481,7 +481,7 @@ class QuantizedResizeKernel final : public OpKernel {
     int32_t zero;
   };
 
-  // A row between two.
+  // Interpolates between two rows.
   template <typename Fn>
   static void Mix(const float* above, const float* below, float share, int64_t n, const Fn& fn, T* to) {
     RunLoop([=]() MR_INLINE_LAMBDA {
@@ -489,7 +489,7 @@ class QuantizedResizeKernel final : public OpKernel {
     });
   }
 
-  // Rows of the images as numbers, brought to the width of the result. The last two are kept.
+  // Rows of the images as numbers, stretched to the width of the result. Keeps the last two.
   class StretchedRows {
    public:
     StretchedRows(const T* images, const image::ResizeSizes& s, const std::vector<image::LinearTap>& xs,
@@ -501,7 +501,7 @@ class QuantizedResizeKernel final : public OpKernel {
           numbers_(static_cast<size_t>(s.in_w * s.channels)) {
       for (auto& row : rows_) row.resize(static_cast<size_t>(s.out_w * s.channels));
     }
-    // Row r of all images, in the place of another than `kept`.
+    // Row r of all images, replacing a row other than `kept`.
     const float* Find(int64_t r, int64_t kept) {
       if (r == at_[0]) return rows_[0].data();
       if (r == at_[1]) return rows_[1].data();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// RequantizationRangePerChannel and RequantizePerChannel: sums whose last dimension has a range for each
-// channel.
+// RequantizationRangePerChannel and RequantizePerChannel: sums with a range for each channel, the last
+// dimension.
 #include <algorithm>
 #include <cmath>
 

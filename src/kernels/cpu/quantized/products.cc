@@ -39,7 +39,7 @@ inline MR_INLINE_LAMBDA void Tile(const float* left, const Rows& rows, const flo
     std::memcpy(out + r * columns, &sums[r], static_cast<size_t>(width) * sizeof(int32_t));
 }
 
-// The largest absolute value, and at least 1.
+// The largest absolute value, but at least 1.
 int64_t LargestSize(std::span<const int32_t> values) {
   uint32_t largest = 1;
   RunLoop([&largest, from = values.data(), n = static_cast<int64_t>(values.size())]() MR_INLINE_LAMBDA {
@@ -59,7 +59,7 @@ int64_t LargestSize(std::span<const int32_t> values) {
 RightFactor::RightFactor(std::span<const int32_t> values, int64_t terms, int64_t columns,
                          int64_t left_largest)
     : terms_(terms), columns_(columns), exact_(0) {
-  constexpr int64_t kExact = 1 << 24;  // up to this size floats have all integers
+  constexpr int64_t kExact = 1 << 24;  // floats represent all integers up to this size
   constexpr int64_t kLeast = 16;
   const int64_t largest = LargestSize(values);
   if (left_largest <= kExact && largest <= kExact)
@@ -80,7 +80,7 @@ RightFactor::RightFactor(std::span<const int32_t> values, int64_t terms, int64_t
       }
     }
     if (c == columns) return;
-    for (int64_t k = 0; k < terms; ++k, block += kBlock) {  // the rest of it is 0
+    for (int64_t k = 0; k < terms; ++k, block += kBlock) {  // the rest of the block is 0
       for (int64_t l = 0; l < columns - c; ++l) block[l] = static_cast<float>(from[k * columns + c + l]);
     }
   });
@@ -120,7 +120,7 @@ Convolution::Convolution(const PaddedRows& rows, const RightFactor& filter) : ro
   const Windows& x = rows.x;
   const int64_t row = x.Padded() * rows.image.depth;
   for (int64_t i = 0; i < rows.y.size; ++i) {
-    // The pixels of a row of a window are neighbours unless it is dilated.
+    // The pixels of a row of a window are adjacent unless it is dilated.
     for (int64_t j = 0; j < (x.dilation == 1 ? 1 : x.size); ++j)
       runs_.push_back(i * row + j * x.dilation * rows.image.depth);
   }
@@ -193,17 +193,17 @@ Depthwise::Depthwise(const PaddedRows& rows, std::span<const int32_t> filter, in
 
 namespace {
 
-// The places of a window: steps between the numbers of neighbours, down and to the right.
+// The positions of a window: distances between adjacent numbers, down and to the right.
 struct Places {
   int64_t rows, columns, down, right;
 };
 
-// The sums of a block of channels in kCount windows, `step` numbers apart, of which `width` are written to
+// The sums of a block of channels in kCount windows, `step` numbers apart; `width` of them are written to
 // rows of `depth`.
 template <int64_t kCount>
 inline MR_INLINE_LAMBDA void SumBlock(const float* numbers, int64_t step, const float* weights,
                                       const Places& places, int64_t width, int64_t depth, int32_t* to) {
-  // So many products of bytes, with a sign or not, are exact as floats.
+  // The number of products of bytes, signed or not, whose sum is exact as a float.
   constexpr int64_t kExact = (1 << 24) / (256 * 128);
   Sums sums[kCount] = {};
   Lanes part[kCount] = {};
@@ -245,12 +245,12 @@ template <typename In>
 void Depthwise::Row(const In* pixels, int64_t r, std::vector<float>* memory, int32_t* out) const {
   constexpr int64_t kBlock = RightFactor::kBlock;
   const int64_t loaded = rows_.Size(), depth = rows_.image.depth * results_;
-  // A block is read behind the last number; what is computed from that isn't written.
+  // A block may be read beyond the last number; the results for that part aren't written.
   memory->resize(static_cast<size_t>(loaded * (results_ > 1 ? results_ + 1 : 1) + kBlock));
   rows_.Load(pixels, r, memory->data());
   const float* numbers = memory->data();
   if (results_ > 1) {
-    // Each number as often as it has results.
+    // Repeats each number for its results.
     float* to = memory->data() + loaded;
     for (int64_t i = 0; i < loaded; ++i, to += results_) std::fill_n(to, results_, numbers[i]);
     numbers += loaded;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as small integers within a range, and back.
+// Conversions between numbers and small integers within a range.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,7 +25,7 @@ Mode ReadMode(KernelConstruction& c) {
   return Mode::kMinCombined;
 }
 
-// Calls fn with the integer that a quantised type is made of.
+// Calls fn with the integer type of a quantised type.
 template <typename Fn>
 Status VisitQuantized(const KernelContext& context, DataType dtype, Fn fn) {
   switch (dtype) {
@@ -88,7 +88,7 @@ class QuantizeKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const float given_max, RangeEnd(context.input(2), "max_range"));
     if (!(given_max >= given_min))
       return errors::InvalidArgument("input_max_range must be larger than input_min_range.");
-    // The range has 0 in it and is not too narrow.
+    // The range includes 0 and is not too narrow.
     double min = std::min(0.0f, given_min);
     const double least = std::max({1.0f, std::fabs(given_min), std::fabs(given_max)}) / 100.0f;
     double max = std::max({static_cast<double>(given_max), min + least, 0.0});
@@ -131,7 +131,7 @@ class QuantizeKernel final : public OpKernel {
     }
   }
 
-  // The integer of x, which is held within [low, high]: that nearest to (x - origin) * scale - before, plus
+  // The integer for x, clamped to [low, high]: the nearest to (x - origin) * scale - before, plus
   // `offset`.
   struct Steps {
     double low, high, origin, scale, before, offset;
@@ -154,7 +154,7 @@ class QuantizeKernel final : public OpKernel {
       });
     };
     if constexpr (sizeof(T) <= 2) {
-      // Integers of few bits, which are held within those of T as integers.
+      // Integers of few bits, clamped to the range of T as integers.
       if (steps.IsFinite()) {
         return run([steps, offset = static_cast<int32_t>(steps.offset)](float value) MR_INLINE_LAMBDA {
           const double x = steps.At(value);
@@ -208,8 +208,8 @@ class DequantizeKernel final : public OpKernel {
   const Mode mode_;
 };
 
-// Rounds to the steps of an integer type of any width. The range is a pair of attributes, of inputs, or that
-// of the values.
+// Rounds to the steps of an integer type of any width. The range is given by attributes, by inputs, or by the
+// values.
 class RoundTripKernel final : public OpKernel {
  public:
   explicit RoundTripKernel(KernelConstruction& c)
@@ -290,7 +290,7 @@ class RoundTripKernel final : public OpKernel {
     }
     const double steps = std::ldexp(1.0, static_cast<int>(signed_ ? bits - 1 : bits));
     const double lowest = signed_ ? (narrow_ ? 1 - steps : -steps) : 0.0, highest = steps - 1;
-    // The side of the range that needs the larger steps decides; 0 stays 0.
+    // The side of the range that needs the larger steps determines them; 0 stays 0.
     const double largest = static_cast<double>(std::numeric_limits<T>::max());
     const double by_min = lowest * min > 0 ? lowest / min : largest;
     const double by_max = highest * max > 0 ? highest / max : largest;

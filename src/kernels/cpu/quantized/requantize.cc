@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Sums of int32 brought down to bytes: QuantizeDownAndShrinkRange, RequantizationRange and Requantize.
+// Converts sums of int32 to bytes: QuantizeDownAndShrinkRange, RequantizationRange and Requantize.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +14,7 @@ namespace {
 using quantized::Data;
 using quantized::Range;
 
-// The numbers that occur, and 0.
+// The range of the numbers that occur, and 0.
 Range UsedRange(const Tensor& in, Range range) {
   if (in.num_elements() == 0) return {0, 0};
   const int32_t* data = Data<int32_t>(in);
@@ -31,7 +31,7 @@ Range UsedRange(const Tensor& in, Range range) {
   return {std::min(0.0f, quantized::Number(least, range)), quantized::Number(most, range)};
 }
 
-// 2^32 steps around the middle of one range as 255 steps of the other.
+// Maps 2^32 steps around the middle of one range to 255 steps of the other.
 Status Narrow(KernelContext& context, Range from, Range to) {
   const Tensor& in = context.input(0);
   MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
@@ -44,7 +44,7 @@ Status Narrow(KernelContext& context, Range from, Range to) {
     MapLoop(Data<int32_t>(in) + begin, Data<uint8_t>(out) + begin, end - begin,
             [=, bounds = quantized::Bounds<uint8_t>()](int32_t x) MR_INLINE_LAMBDA {
               const double value = x * step + middle;
-              return bounds((value - least) * scale + 0.5);  // which makes 0 of NaN, and drops a fraction
+              return bounds((value - least) * scale + 0.5);  // converts NaN to 0, and truncates
             });
   });
   quantized::PutRange(context, to);

@@ -173,7 +173,7 @@ class ToTensorKernel final : public OpKernel {
     cpu::SerialParallel serial;
     for (int64_t i = 0, n = 1; i < values.dim(0); i += n) {
       const int64_t to = places[static_cast<size_t>(i)];
-      // What is side by side in both is moved at once.
+      // Values that are consecutive in both tensors are copied together.
       for (n = 1; to >= 0 && i + n < values.dim(0) && places[static_cast<size_t>(i + n)] == to + n;) ++n;
       if (to < 0) continue;
       MoveElements(values.dtype(), ElementAt(values.raw_data(), values.dtype(), i * row),
@@ -183,7 +183,7 @@ class ToTensorKernel final : public OpKernel {
   }
 
  private:
-  // Rows at one depth without values below them that a partition may name.
+  // The most rows at one depth, without values, that a partition may declare.
   static constexpr int64_t kMostRows = int64_t{1} << 28;
 
   static Status CheckDefault(const Tensor& value, const TensorShape& values) {
@@ -284,7 +284,7 @@ class ToTensorKernel final : public OpKernel {
     return dims;
   }
 
-  // Checks a partition, of which `t` are the numbers, of so many rows.
+  // Checks a partition with the values `t` for that number of parent rows.
   Status CheckRows(const KernelContext& context, int d, const ragged::Numbers& t, int64_t parents) const {
     const int64_t n = is_splits(d) ? t[t.size() - 1] : t.size();
     if (n > (d + 1 == depth_ ? context.input(1).dim(0) : kMostRows))
@@ -294,7 +294,7 @@ class ToTensorKernel final : public OpKernel {
     return errors::InvalidArgument("Row partition ", d, " does not go with the ", parents, " rows around it");
   }
 
-  // Copies the rows of the last partition, which are side by side in both.
+  // Copies the rows of the last partition, which are contiguous in both tensors.
   Status PutRows(const KernelContext& context, const Dims& dims, int64_t rows, Tensor* out) const {
     const Tensor& values = context.input(1);
     const int last = depth_ - 1;
@@ -328,8 +328,8 @@ class ToTensorKernel final : public OpKernel {
     return Status();
   }
 
-  // The row of the output for each value of the first `depth` partitions; -1 for those that it has no place
-  // for.
+  // The row of the output for each value of the first `depth` partitions; -1 for those that are cut
+  // off.
   StatusOr<std::vector<int64_t>> Places(const KernelContext& context, const Dims& dims, int64_t rows,
                                         int depth) const {
     std::vector<int64_t> above, here;
@@ -369,7 +369,7 @@ class ToTensorKernel final : public OpKernel {
       FillElements(out->dtype(), value.raw_data(), out->raw_data(), rows * row, parallel);
       return;
     }
-    // [rows, element] from [element], which is repeated.
+    // Repeats [element] to [rows, element].
     Dims dims{rows};
     for (int i = 1; i < values.rank(); ++i) dims.push_back(values.dim(i));
     MoveBox(out->dtype(), value.raw_data(), BroadcastStrides(value.shape().dims(), dims), out->raw_data(),
@@ -377,7 +377,7 @@ class ToTensorKernel final : public OpKernel {
   }
 
   std::vector<Partition> partitions_;
-  int skip_ = 0;   // 1: the first partition tells the number of rows
+  int skip_ = 0;   // 1: the first partition is the number of rows
   int depth_ = 0;  // ragged dimensions
 };
 

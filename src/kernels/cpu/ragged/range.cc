@@ -46,7 +46,7 @@ class RaggedRangeKernel final : public OpKernel {
   template <typename T>
   static StatusOr<int64_t> Size(T start, T limit, T delta) {
     if (delta == T(0)) return errors::InvalidArgument("Requires delta != 0");
-    // The end lies behind the start.
+    // The end is before the start.
     if (delta > T(0) ? limit < start : limit > start) return 0;
     return RangeSize(start, limit, delta);
   }

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// As TensorFlow names variants that hold a tensor.
+// TensorFlow's name for variants that contain a tensor.
 constexpr char kTensorInVariant[] = "tensorflow::Tensor";
 
 struct Ragged {
@@ -22,7 +22,7 @@ struct Ragged {
 
 Variant InVariant(Tensor t) { return VariantData(kTensorInVariant, "", {std::move(t)}); }
 
-// Null when it holds no tensor.
+// Null if it contains no tensor.
 const Tensor* TensorIn(const Variant& v) {
   const auto* data = v.get<VariantData>();
   return data != nullptr && data->type_name == kTensorInVariant && data->tensors.size() == 1
@@ -39,7 +39,7 @@ StatusOr<Tensor> ListOf(Ragged ragged) {
   return list;
 }
 
-// All of `from` behind the first `at` elements.
+// Copies `from` to the elements of `to` from `at` on.
 void CopyElements(const Tensor& from, Tensor* to, int64_t at) {
   cpu::SerialParallel serial;
   MoveElements(from.dtype(), from.raw_data(), ElementAt(to->raw_data(), to->dtype(), at), from.num_elements(),
@@ -82,7 +82,7 @@ class ToVariantKernel final : public OpKernel {
   }
 
  private:
-  // Splits within bounds: those of the next depth, and the values in the end.
+  // Checks that splits are within bounds: those of the next depth, and finally of the values.
   Status Check(const Ragged& all) const {
     if (all.values.rank() == 0) return errors::InvalidArgument("rt_dense_values must not be a scalar");
     for (size_t d = 0; d < all.splits.size(); ++d) {
@@ -112,7 +112,7 @@ class ToVariantKernel final : public OpKernel {
       MR_ASSIGN_OR_RETURN(Tensor splits, Tensor::Allocate(from.dtype(), TensorShape({end - begin + 1})));
       const int64_t base = IntValue(from, begin);
       for (int64_t k = begin; k <= end; ++k) {
-        // A difference of two splits fits where they do.
+        // A difference of two splits fits their type.
         ragged::PutIndex(&splits, k - begin, IntValue(from, k) - base);
       }
       row.splits.push_back(std::move(splits));
@@ -224,7 +224,7 @@ class FromVariantKernel final : public OpKernel {
     return out;
   }
 
-  // Splits that say that each of `rows` rows has `each` rows below it.
+  // Splits of `rows` rows of `each` values.
   StatusOr<Tensor> Uniform(int64_t rows, int64_t each) const {
     MR_ASSIGN_OR_RETURN(Tensor splits, Tensor::Allocate(splits_type_, TensorShape({rows + 1})));
     for (int64_t i = 0; i <= rows; ++i)
@@ -232,7 +232,7 @@ class FromVariantKernel final : public OpKernel {
     return splits;
   }
 
-  // The dimensions of `shape` around the ragged tensors, which count them.
+  // Adds the dimensions of `shape` around the ragged tensors.
   StatusOr<Ragged> Stack(const std::vector<Ragged>& parts, const TensorShape& shape, int64_t rank) const {
     Ragged out;
     int64_t rows = 1;
@@ -241,7 +241,7 @@ class FromVariantKernel final : public OpKernel {
       MR_ASSIGN_OR_RETURN(Tensor splits, Uniform(rows, shape.dim(d + 1)));
       out.splits.push_back(std::move(splits));
     }
-    // The rows of each part, then the splits of each depth of all parts behind each other.
+    // First the rows of each part, then the concatenated splits of each depth of all parts.
     for (int64_t d = -1; d < rank; ++d) {
       MR_ASSIGN_OR_RETURN(Tensor splits, Joined(parts, d, rank));
       out.splits.push_back(std::move(splits));
@@ -307,7 +307,7 @@ class FromVariantKernel final : public OpKernel {
     return out;
   }
 
-  const int64_t input_rank_;  // -1: what the rank of the input leaves
+  const int64_t input_rank_;  // -1: inferred from the rank of the input
   const int64_t output_rank_;
   const DataType splits_type_, values_type_;
 };

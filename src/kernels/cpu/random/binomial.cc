@@ -14,8 +14,8 @@
 namespace millrace {
 namespace {
 
-// Two uniforms come from a block, so a sample stays within its blocks. That more are needed does not happen
-// in practice; the sample is then what it would be on average.
+// A block gives two uniforms, so the sample's blocks suffice. More tries are practically never needed; the
+// sample is the mean then.
 constexpr int kMaxTries = 250;
 constexpr double kSmallMean = 10;
 
@@ -30,7 +30,7 @@ double SampleByDistances(double count, double probability, PhiloxRandom& generat
   return std::floor(count * probability);
 }
 
-// What Stirling's formula for log(k!) leaves out.
+// The remainder of Stirling's formula for log(k!).
 double StirlingTail(double k) {
   static constexpr std::array<double, 10> kTails = {
       0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.0207906721037650,  0.0166446911898211,

@@ -20,13 +20,13 @@ double UniformPairs::Next(PhiloxRandom& generator) {
 
 namespace {
 
-// Blocks of the generator that each sample has for itself.
+// The number of blocks of the generator that are reserved for each sample.
 constexpr int64_t kBlocksPerSample = 256;
 
 double SampleGamma(double alpha, PhiloxRandom generator) {
   UniformPairs uniform;
   if (alpha == 1) return -std::log(1 - uniform.Next(generator));
-  const bool small = alpha < 1;  // then a sample of alpha + 1 is scaled
+  const bool small = alpha < 1;  // a sample of alpha + 1 is scaled then
   const double d = alpha + (small ? 2.0 / 3 : -1.0 / 3);
   const double c = 1.0 / 3 / std::sqrt(d);
   std::array<double, 2> normals{};
@@ -64,7 +64,7 @@ class RandomGammaKernel final : public OpKernel {
     return VisitReal(alpha.dtype(), NoSuchType(context, alpha.dtype()), [&]<typename T>() {
       context.ParallelFor(n, 100, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-          // All samples of an alpha, then those of the next.
+          // All samples of one alpha, then those of the next.
           const int64_t which = i / per_alpha, sample = i % per_alpha;
           PhiloxRandom at = base;
           at.Skip(static_cast<uint64_t>(kBlocksPerSample) * static_cast<uint64_t>(i));

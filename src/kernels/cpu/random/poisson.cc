@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kBlocksPerSample = 256;
-// Rejections after which a sample is what it would be without: no rate can keep a thread for ever.
+// The sample after this number of rejections is accepted, so that every rate takes bounded time.
 constexpr int kMaxTries = 1000;
 
 double SampleSmall(double rate, double highest, PhiloxRandom& generator) {
@@ -63,7 +63,7 @@ Out Sample(double rate, PhiloxRandom generator) {
     return kIsFloat ? Out(std::numeric_limits<float>::infinity()) : std::numeric_limits<Out>::max();
   }
   const double x = rate < 10 ? SampleSmall(rate, highest, generator) : SampleLarge(rate, highest, generator);
-  // The largest integers round up to what does not fit.
+  // The largest integers would round up to a value out of range.
   if (std::is_integral_v<Out> && x >= highest) return std::numeric_limits<Out>::max();
   return static_cast<Out>(static_cast<std::conditional_t<kIsSmallFloat<Out>, float, double>>(x));
 }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Random orders, and draws from categories.
+// RandomShuffle and Multinomial.
 #include <cmath>
 #include <numeric>
 
@@ -40,7 +40,7 @@ class RandomShuffleKernel final : public OpKernel {
   GuardedPhilox generator_;
 };
 
-// Samples of each row of logits, whose stream is taken up where that of the row before ends.
+// Samples of each row of logits; the stream of a row continues where that of the previous one ends.
 template <typename T>
 class RowSampler {
  public:
@@ -56,7 +56,7 @@ class RowSampler {
   }
 
  private:
-  // Logits that are not finite count for nothing. The sums are those of e^(logit - largest).
+  // Logits that are not finite have probability 0. The sums are those of e^(logit - largest).
   double Accumulate(int64_t row) {
     const T* logits = logits_ + row * static_cast<int64_t>(sums_.size());
     double max = -HUGE_VAL, total = 0;
@@ -103,7 +103,7 @@ Status Multinomial(KernelContext& context, const PhiloxRandom& base) {
     const int64_t cost = 15 * classes + 30 * samples;
     context.ParallelFor(rows, cost, [&](int64_t begin, int64_t end) {
       RowSampler<T> sampler(logits.data<T>(), classes);
-      // A sample is a double, which takes two words.
+      // A sample uses one double, which takes two words.
       PhiloxStream stream(base, static_cast<uint64_t>(begin) * static_cast<uint64_t>(samples) * 2);
       for (int64_t row = begin; row < end; ++row) {
         if (out->dtype() == DataType::kInt32) {

@@ -12,11 +12,11 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kPhilox = 1;  // the number of the algorithm
+constexpr int64_t kPhilox = 1;  // the id of the algorithm
 constexpr int64_t kStateSize = 3;
 
-// The position that the state says; the state moves on by what `outputs` samples may need. `skipped` elements
-// come before it.
+// Returns the position in the state, and advances the state by the numbers that `outputs` samples may need.
+// `skipped` elements precede it.
 StatusOr<PhiloxRandom> Advance(Tensor& state, int64_t skipped, uint64_t outputs) {
   int64_t* words = state.data<int64_t>() + skipped;
   const auto low = static_cast<uint64_t>(words[0]);
@@ -40,8 +40,8 @@ Status CheckState(const Tensor& state, int64_t skipped) {
   return Status();
 }
 
-// Runs use(position) for so many samples of the generator in input 0. The algorithm is in input 1, or, before
-// the state, in the variable.
+// Runs use(position) for `outputs` samples of the generator in input 0. The algorithm is in input 1, or,
+// before the state, in the variable.
 Status WithGenerator(KernelContext& context, bool algorithm_in_state, uint64_t outputs,
                      FunctionRef<Status(const PhiloxRandom&)> use) {
   if (!algorithm_in_state && !context.input(1).shape().IsScalar()) {
@@ -93,7 +93,7 @@ class StatefulUniformIntKernel final : public OpKernel {
   }
 };
 
-// A sample as an element: NaN is 0 among integers, and the largest ones stand for what is larger.
+// Converts a sample to an element: for integers, NaN becomes 0, and values out of range the largest one.
 template <typename Out>
 Out SampleAs(double x) {
   if constexpr (std::is_integral_v<Out>) {
@@ -107,7 +107,7 @@ Out SampleAs(double x) {
   }
 }
 
-// counts and probs broadcast against each other; the shape of the samples ends with theirs.
+// counts and probs broadcast against each other; their shape is a suffix of that of the samples.
 class StatefulBinomialKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

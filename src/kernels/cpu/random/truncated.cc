@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Normals between bounds: Robert: "Simulation of truncated normal variables". The stream of a batch begins
-// where that of the batch before ends, as in TensorFlow on one thread.
+// Normal numbers between bounds: Robert: "Simulation of truncated normal variables". The stream of a batch
+// begins where that of the previous one ends, as in TensorFlow on one thread.
 #include <cmath>
 
 #include "base/random/philox_stream.h"
@@ -11,16 +11,16 @@ namespace millrace {
 namespace {
 
 constexpr int kMaxTries = 1000;
-// Batches of this size when all have the same parameters: what is reserved of the stream depends on it.
+// The size of batches if all have the same parameters: the reserved part of the stream depends on it.
 constexpr int64_t kBatch = 100;
-// Bounds so far from the mean leave enough of the normal distribution to draw from that.
+// With bounds at least this far from the mean in deviations, normal numbers are drawn and rejected.
 constexpr double kFarBound = 1.3;
 
 struct Parameters {
   double mean, deviation, low, high;
 };
 
-// Half is computed in float, and rounded in the end.
+// Half is computed in float, and rounded at the end.
 template <typename T>
 class BatchSampler {
  public:
@@ -78,13 +78,13 @@ class BatchSampler {
       return 4;
     }
   }
-  // True when the batch is complete.
+  // True if the batch is complete.
   bool Put(C z) {
     out_[at_++] = static_cast<T>(z * deviation_ + mean_);
     tries_ = 0;
     return at_ == end_;
   }
-  // A batch may be of any size, and take a thousand tries for each sample.
+  // A batch may be of any size, and take a thousand tries per sample.
   Status CheckCancelled() const {
     if (!cancellation_.IsCancelled()) [[likely]]
       return Status();

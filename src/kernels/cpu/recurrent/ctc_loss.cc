@@ -21,7 +21,7 @@ namespace {
 
 using Row = std::vector<double>;
 
-// Labels for a message: the first thousand, with commas between them.
+// Labels for a message: the first thousand, separated by commas.
 template <typename Labels>
 std::string Joined(const Labels& labels) {
   std::string text;
@@ -77,7 +77,7 @@ class CtcLossKernel final : public OpKernel {
   }
 
  private:
-  // The class that is no label: the last, in the second version the first.
+  // The class of the blank: the last, in the second version the first.
   int64_t Blank(const Scores& s) const { return blank_first_ ? 0 : s.blank(); }
 
   // The labels of each sequence.
@@ -103,7 +103,7 @@ class CtcLossKernel final : public OpKernel {
       last_batch = b;
       last_place = place;
     }
-    // CTCLoss: the null label or one above it ends the labels of a sequence, and only such labels may follow.
+    // CTCLoss: the first label not below the null label ends a sequence, and only such labels may follow.
     for (int64_t i = 0, end; i < values.num_elements(); i = end) {
       const int64_t b = indices.data<int64_t>()[2 * i];
       end = i + 1;

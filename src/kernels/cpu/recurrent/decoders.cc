@@ -86,7 +86,7 @@ class GreedyDecoderKernel final : public OpKernel {
   }
 
  private:
-  // The first of the largest scores of each step; the first one of all where that is no number.
+  // The first of the largest scores of each step; the first class if its score is NaN.
   template <typename T>
   static void FindBest(const T* scores, int64_t steps, int64_t stride, int64_t classes, int64_t* best) {
     RunLoop([=]() MR_INLINE_LAMBDA {
@@ -118,8 +118,8 @@ class GreedyDecoderKernel final : public OpKernel {
   const bool merge_;
 };
 
-// A beginning of sequences that end in the same labels, and the logarithms of its probabilities: of paths
-// that end in a blank, in the last label, and of both.
+// A prefix of labels, with the log probabilities of the paths that end in a blank, in the last label, and of
+// both.
 struct Probability {
   double total = kLogZero, blank = kLogZero, label = kLogZero;
 };
@@ -137,7 +137,7 @@ struct Beam {
 // The most probable beams of one sequence.
 class BeamSearch {
  public:
-  // Beams that were ever met stay in memory; a search that meets more of them is given up.
+  // All beams stay in memory; a search with more beams than this fails.
   static constexpr int64_t kMostBeams = int64_t{1} << 21;
 
   explicit BeamSearch(int64_t width) : width_(width) {
@@ -145,7 +145,7 @@ class BeamSearch {
     Keep(&root_);
   }
 
-  // False when there are too many beams, or the step is cancelled.
+  // False if there are too many beams, or the step is cancelled.
   bool Step(const std::vector<double>& log_y, const CancellationManager& step) {
     const std::vector<Beam*> branches(leaves_.begin(), leaves_.end());
     leaves_.clear();
@@ -174,7 +174,7 @@ class BeamSearch {
     return true;
   }
 
-  // The best n, with their scores; false when there are fewer.
+  // The best n, with their scores; false if there are fewer.
   bool Best(int64_t n, bool merge, std::vector<Sequence>* sequences, std::vector<double>* scores) const {
     if (n > static_cast<int64_t>(leaves_.size())) return false;
     auto leaf = leaves_.begin();
@@ -194,14 +194,14 @@ class BeamSearch {
 
  private:
   struct Better {
-    // No number is the worst of all.
+    // NaN is the worst of all.
     static double Key(const Beam* b) { return std::isnan(b->now.total) ? kLogZero : b->now.total; }
     bool operator()(const Beam* a, const Beam* b) const {
       return Key(a) != Key(b) ? Key(a) > Key(b) : a->number < b->number;
     }
   };
 
-  // Leaves are found by their probabilities, which must not change as long as they are leaves.
+  // The set of leaves is ordered by their probabilities, which must not change while they are in it.
   void Keep(Beam* b) {
     b->is_leaf = true;
     leaves_.insert(b);
@@ -246,7 +246,7 @@ class BeamSearch {
 
   const int64_t width_;
   Beam root_;
-  std::deque<Beam> beams_;  // all but the root
+  std::deque<Beam> beams_;  // all except the root
   std::set<Beam*, Better> leaves_;
 };
 

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// The numbers of the values of each sequence, by all but the last of their indices.
+// The indices of the values of each sequence, by all but the last of their indices.
 using Group = std::vector<int64_t>;
 using Groups = std::map<Group, std::vector<int64_t>>;
 
@@ -40,7 +40,7 @@ StatusOr<Groups> ReadGroups(const Tensor& indices, const Tensor& values, const D
   return groups;
 }
 
-// Takes the product of the lengths; ends early, with any number, when the step is cancelled.
+// Takes time in proportion to the product of the lengths; ends early, with any result, if cancelled.
 template <typename T>
 int64_t Distance(const CancellationManager& step, const T* a, const std::vector<int64_t>& in_a, const T* b,
                  const std::vector<int64_t>& in_b) {

@@ -105,7 +105,7 @@ class GruCellGradKernel final : public OpKernel {
       MR_ASSIGN_OR_RETURN(Tensor * t, context.AllocateOutput(i, shapes[i]));
       out[i] = t->data<float>();
     }
-    Tensor joined[2];  // gradients of x and h_prev side by side, by way of c and of r and u
+    Tensor joined[2];  // gradients of x and h_prev side by side, through c and through r and u
     for (Tensor& t : joined) {
       MR_ASSIGN_OR_RETURN(t, context.AllocateTemp(DataType::kFloat, {s.batch, s.input + s.cell}));
     }

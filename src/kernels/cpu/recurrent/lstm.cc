@@ -24,7 +24,7 @@ struct Layout {
   int input = 0, candidate = 1, forget = 2, output = 3;
 };
 
-// The inputs that do not change from step to step.
+// The inputs that are the same for all steps.
 struct Weights {
   const float *w, *wci, *wcf, *wco, *b;
 };
@@ -46,7 +46,7 @@ class LstmKernel : public OpKernel {
   }
 
  protected:
-  // All inputs as float, from number `first` on.
+  // Reads all inputs as float, from input `first` on.
   Status ReadInputs(KernelContext& context, int first, std::vector<Tensor>* inputs) const {
     for (int i = first; i < num_inputs(); ++i) {
       MR_ASSIGN_OR_RETURN(Tensor t, ToFloat(context, context.input(i)));
@@ -55,7 +55,7 @@ class LstmKernel : public OpKernel {
     return Status();
   }
 
-  // x, cs_prev, h_prev, w, wci, wcf, wco, b; x has one dimension more where there are many steps.
+  // x, cs_prev, h_prev, w, wci, wcf, wco, b; with `steps`, x has one more dimension.
   static StatusOr<Sizes> CheckInputs(const std::vector<Tensor>& in, bool steps) {
     const Tensor &x = in[0], &cs_prev = in[1];
     if (x.rank() != (steps ? 3 : 2)) return errors::InvalidArgument("x must be ", steps ? "3D" : "2D");
@@ -95,7 +95,7 @@ class LstmKernel : public OpKernel {
     });
   }
 
-  // The gates of a row, whose cells begin at `at`, and what follows from them; each step of it for all cells.
+  // Computes the gates and the results of a row, whose cells begin at `at`; each operation for all cells.
   void ForwardRow(int64_t cell, const Weights& w, const Step& step, int64_t at, float* gates) const {
     const cpu::UnaryFn logistic = cpu::FindUnary(cpu::UnaryOp::kSigmoid, DataType::kFloat);
     const cpu::UnaryFn tanh = cpu::FindUnary(cpu::UnaryOp::kTanh, DataType::kFloat);
@@ -125,7 +125,7 @@ class LstmKernel : public OpKernel {
       for (int64_t c = 0; c < cell; ++c) h[c] = o[c] * co[c];
     });
   }
-  // The bias of all four gates, and one more of gate `which`.
+  // Adds the bias to all four gates, and `more` to gate `which`.
   static void AddBias(int64_t cell, float* gates, const float* b, int which, float more) {
     RunLoop([=]() MR_INLINE_LAMBDA {
       for (int64_t c = 0; c < 4 * cell; ++c) gates[c] += b[c];
@@ -138,14 +138,14 @@ class LstmKernel : public OpKernel {
     });
   }
 
-  // One step: its results, the gradients of cs and h, and the places of the gradients to compute. Gradients
-  // of the peepholes are accumulated.
+  // One step: its results, the gradients of cs and h, and the outputs for the gradients to be computed.
+  // Gradients of the peepholes are summed.
   struct BackwardStep {
     const float *cs_prev, *i, *cs, *f, *o, *ci, *co, *cs_grad, *h_grad;
     float *cs_prev_grad, *gates_grad, *wci_grad, *wcf_grad, *wco_grad;
   };
   void Backward(const KernelContext& context, const Sizes& s, const Weights& w, const BackwardStep& b) const {
-    constexpr int64_t kBlock = 64;  // cells, whose sums for peepholes stay in the cache
+    constexpr int64_t kBlock = 64;  // cells whose sums for peepholes stay in the cache
     context.ParallelFor(
         (s.cell + kBlock - 1) / kBlock, 2 * kBlock * s.batch, [&](int64_t begin, int64_t end) {
           for (int64_t block = begin; block < end; ++block) {
@@ -282,7 +282,7 @@ class LstmCellGradKernel final : public LstmKernel {
   }
 };
 
-// The number of steps that count, from input 0.
+// The number of valid steps, from input 0.
 StatusOr<int64_t> ReadSteps(const Tensor& t, int64_t limit) {
   MR_RETURN_IF_ERROR(RequireScalar(t, "seq_len_max"));
   const int64_t steps = t.scalar<int64_t>();
@@ -355,7 +355,7 @@ class BlockLstmGradKernel final : public LstmKernel {
   }
 
  private:
-  // Outputs: of x, cs_prev, h_prev, w, wci, wcf, wco and b.
+  // Outputs: the gradients of x, cs_prev, h_prev, w, wci, wcf, wco and b.
   Status Run(KernelContext& context, const Sizes& s, int64_t steps, const std::vector<Tensor>& in,
              float* const (&out)[8]) const {
     const int64_t width = s.input + s.cell;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Sparse tensors made dense, sorted, reshaped; what their kernels share.
+// SparseToDense, SparseReorder, SparseReshape, and code that the kernels of sparse tensors share.
 #include <algorithm>
 #include <numeric>
 
@@ -68,8 +68,8 @@ struct Keyed {
   int64_t key, place;
 };
 
-// Sets one number for each index, in their order: its place in the box that holds them all. False if there
-// are too many such places.
+// Sets a number for each index that keeps their order: its offset in the box that contains them all. False if
+// the box is too large.
 bool FindKeys(const int64_t* indices, int64_t n, int rank, Keyed* keys) {
   std::vector<int64_t> first(indices, indices + rank), last = first;
   for (int64_t i = 1; i < n; ++i) {
@@ -98,8 +98,8 @@ bool FindKeys(const int64_t* indices, int64_t n, int rank, Keyed* keys) {
   return true;
 }
 
-// Merges what is in order already, pair by pair of such runs; the earlier of equal ones first. The result is
-// in `keys` or in `other`, which are as long.
+// Merges ascending runs pair by pair; of equal keys the earlier comes first. The result is in `keys` or in
+// `other`, which have the same length.
 const Keyed* SortRuns(Keyed* keys, Keyed* other, int64_t n) {
   std::vector<int64_t> ends;
   for (int64_t i = 1; i < n; ++i) {
@@ -158,7 +158,7 @@ std::vector<int64_t> SortedOrder(const int64_t* indices, int64_t n, int rank) {
 
 namespace {
 
-// Indices are a scalar (a place in a vector), a vector of those, or a matrix of places of any rank.
+// Indices are a scalar (an index of a vector), a vector of those, or a matrix of indices of any rank.
 class SparseToDenseKernel final : public OpKernel {
  public:
   explicit SparseToDenseKernel(KernelConstruction& c)
@@ -170,7 +170,7 @@ class SparseToDenseKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(CheckShapes(indices, context.input(1), values, fallback));
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(IntValues(context.input(1))));
     int64_t n = indices.rank() == 0 ? 1 : indices.dim(0);
-    // Any number of empty indices says no more than two of them.
+    // Two empty indices are enough for the checks, however many there are.
     if (indices.num_elements() == 0 && values.rank() == 0) n = std::min<int64_t>(n, 2);
     MR_ASSIGN_OR_RETURN(const std::vector<int64_t> places, Places(indices, n, shape));
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, shape));
@@ -293,13 +293,13 @@ class SparseReshapeKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, shape));
     MR_ASSIGN_OR_RETURN(Tensor* const out_shape, context.AllocateOutput(1, TensorShape({target.rank()})));
     std::copy(target.dims().begin(), target.dims().end(), out_shape->data<int64_t>());
-    // Indices of no dimension take no memory, however many they are.
+    // Indices of rank 0 take no memory, however many there are.
     if (indices.num_elements() == 0 && out->num_elements() == 0) return Status();
     return Convert(indices, source, target, out->data<int64_t>());
   }
 
  private:
-  // With the size that is -1 filled in.
+  // Returns the shape with the inferred size for -1.
   static StatusOr<TensorShape> TargetShape(const Tensor& to, const TensorShape& source) {
     Dims dims = IntValues(to);
     int64_t product = 1;

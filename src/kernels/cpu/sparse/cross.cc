@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Crosses of the features of a batch: for each row every combination of one value of each column, as joined
-// text or as a hash.
+// Crosses of the features of a batch: for each row every combination of one value of each column, as
+// concatenated strings or as a hash.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -62,7 +62,7 @@ class SparseCrossKernel final : public OpKernel {
       MR_RETURN_IF_ERROR(AddDense(context.input(i), i - 3 * num_sparse_, &batch, &columns));
     }
     batch = std::max<int64_t>(batch, 0);
-    // A column without values leaves nothing to cross, and rows of nothing may be many.
+    // A column without values results in no crosses, and there may be very many rows.
     bool none = columns.empty();
     for (const Column& column : columns) none = none || column.values->num_elements() == 0;
     const int64_t rows = none ? 0 : batch;
@@ -148,7 +148,7 @@ class SparseCrossKernel final : public OpKernel {
     return count;
   }
 
-  // The last column goes fastest.
+  // The last column varies fastest.
   int64_t CrossRow(const std::vector<Column>& columns, int64_t row, int64_t at, Tensor* indices,
                    Tensor* values) const {
     for (const Column& column : columns) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Sparse tensors joined, split and cut.
+// SparseConcat, SparseSplit and SparseSlice.
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -33,7 +33,7 @@ Status OutputPart(KernelContext& context, const SparseParts& sparse, std::span<c
   return Status();
 }
 
-// Writes the numbers of the elements within a box and returns how many there are.
+// Writes the indices of the elements in a box and returns their number.
 template <int kRank>
 int64_t FindInside(const SparseParts& sparse, const int64_t* begin, const int64_t* size, int64_t* to) {
   const int rank = kRank > 0 ? kRank : sparse.rank();
@@ -42,7 +42,7 @@ int64_t FindInside(const SparseParts& sparse, const int64_t* begin, const int64_
   for (int64_t i = 0; i < sparse.size(); ++i, index += rank) {
     bool in = true;
     for (int d = 0; d < rank; ++d) {
-      // `begin` is not negative: no index that is not below it overflows the difference.
+      // `begin` is not negative, so for an index that is not less the difference does not overflow.
       const uint64_t at = static_cast<uint64_t>(index[d]) - static_cast<uint64_t>(begin[d]);
       in = in & (index[d] >= begin[d]) & (at < static_cast<uint64_t>(size[d]));
     }
@@ -52,13 +52,13 @@ int64_t FindInside(const SparseParts& sparse, const int64_t* begin, const int64_
   return found;
 }
 
-// Elements of one part, side by side there and in the result.
+// Elements of one part that are consecutive there and in the result.
 struct Run {
   size_t part;
   int64_t begin, count;
 };
 
-// Whether the indices of a part are in ascending order, and within it along the axis.
+// Whether the indices of a part are in ascending order, and within its size along the axis.
 template <int kRank>
 bool IsInOrder(const SparseParts& part, int axis) {
   const int rank = kRank > 0 ? kRank : part.rank();
@@ -76,8 +76,8 @@ bool IsInOrder(const SparseParts& part, int axis) {
   return good;
 }
 
-// The runs that make the result, if each part is in order: elements with equal indices before the axis are
-// those of the first part, then those of the second, and so on.
+// The runs of the result, if each part is in order: of elements with equal indices before the axis those of
+// the first part come first, then those of the second, and so on.
 bool FindRuns(const std::vector<SparseParts>& parts, int axis, std::vector<Run>* runs) {
   for (const SparseParts& part : parts) {
     if (!(part.rank() == 2 ? IsInOrder<2>(part, axis) : IsInOrder<0>(part, axis))) return false;
@@ -106,7 +106,7 @@ bool FindRuns(const std::vector<SparseParts>& parts, int axis, std::vector<Run>*
   }
 }
 
-// The values of all runs, whose elements are of the type of a word that owns no memory.
+// Copies the values of all runs, of a type of the size of Word that owns no memory.
 template <typename Word>
 void CopyRuns(const std::vector<SparseParts>& parts, const std::vector<Run>& runs, void* out) {
   auto* to = static_cast<Word*>(out);
@@ -232,7 +232,7 @@ class SparseConcatKernel final : public OpKernel {
   const int64_t axis_;
 };
 
-// The first parts are one larger when the sizes don't divide.
+// The first parts are larger by one if the size is not divisible.
 class SparseSplitKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -255,9 +255,9 @@ class SparseSplitKernel final : public OpKernel {
     }
     MR_RETURN_IF_ERROR(CheckInBounds(sparse));
     std::vector<int64_t> begin(sparse.shape.size(), 0), sizes(sparse.shape.begin(), sparse.shape.end());
-    std::vector<int64_t> starts;  // of the parts but for the first
+    std::vector<int64_t> starts;  // of the parts except the first
     for (int64_t i = 1; i < n; ++i) starts.push_back(i * (size / n) + std::min<int64_t>(i, size % n));
-    // The elements by part, each part in its order.
+    // The elements by part, in each part in their order.
     std::vector<int64_t> counts(static_cast<size_t>(n) + 1, 0);
     std::vector<int32_t> parts(static_cast<size_t>(sparse.size()));
     const int64_t* at = sparse.indices->data<int64_t>() + axis;
@@ -284,7 +284,7 @@ class SparseSplitKernel final : public OpKernel {
   }
 };
 
-// The elements within a box, which is clipped to the tensor.
+// The elements in a box, which is clipped to the tensor.
 class SparseSliceKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

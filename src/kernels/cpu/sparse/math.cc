@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Sums, larger and smaller ones of two sparse tensors; sparse tensors with dense ones.
+// SparseAdd and its gradient, SparseSparseMaximum and Minimum, element-wise ops of sparse and dense tensors.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// -1, 0 or 1 as the first of two indices comes before, is, or comes after the second one.
+// -1, 0 or 1 if the first of two indices is before, equal to, or after the second one.
 int Compare(const int64_t* a, const int64_t* b, int rank) {
   for (int d = 0; d < rank; ++d) {
     if (a[d] != b[d]) return a[d] < b[d] ? -1 : 1;
@@ -20,7 +20,7 @@ int Compare(const int64_t* a, const int64_t* b, int rank) {
   return 0;
 }
 
-// Places of the values of one index in two sparse tensors; -1 where one has none.
+// The positions of the values of one index in two sparse tensors; -1 if one has none.
 struct Pair {
   int64_t a, b;
 };
@@ -129,7 +129,7 @@ class SparseAddKernel final : public OpKernel {
             bool keep = true;
             if (pair.a >= 0 && pair.b >= 0) {
               value = Plus(value, y[pair.b]);
-              keep = least <= Magnitude(value);  // only sums may be too small
+              keep = least <= Magnitude(value);  // only sums may be below the threshold
             }
             values[static_cast<size_t>(kept)] = value;
             merged.pairs[static_cast<size_t>(kept)] = pair;
@@ -144,7 +144,7 @@ class SparseAddKernel final : public OpKernel {
   }
 };
 
-// Each value of an operand gets the gradient of the sum at its index, or 0 where the sum was left out.
+// Each value of an operand gets the gradient of the sum at its index, or 0 if the sum was dropped.
 class SparseAddGradKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -199,7 +199,7 @@ class SparseAddGradKernel final : public OpKernel {
   }
 };
 
-// A value that only one of them has is paired with 0.
+// A value that only one of them has is combined with 0.
 template <bool kMax>
 class SparseExtremumKernel final : public OpKernel {
  public:
@@ -238,7 +238,7 @@ bool Apply(Cwise op, const T& x, const T& y, T* z) {
   }
   if constexpr (std::is_integral_v<T>) {
     if (y == 0) return false;
-    // The smallest number by -1 wraps.
+    // The lowest number divided by -1 wraps.
     *z = std::is_signed_v<T> && y == static_cast<T>(-1) ? Minus(T(0), x) : static_cast<T>(x / y);
   } else {
     *z = static_cast<T>(static_cast<ComputeType<T>>(x) / static_cast<ComputeType<T>>(y));
@@ -246,7 +246,7 @@ bool Apply(Cwise op, const T& x, const T& y, T* z) {
   return true;
 }
 
-// The values of a sparse tensor with those of a dense one, which is broadcast to it.
+// Combines the values of a sparse tensor with those of a dense one, which is broadcast to it.
 template <Cwise kOp>
 class SparseDenseKernel final : public OpKernel {
  public:
@@ -256,7 +256,7 @@ class SparseDenseKernel final : public OpKernel {
                         ReadSparse(context.input(0), context.input(1), context.input(2)));
     const Tensor& dense = context.input(3);
     MR_RETURN_IF_ERROR(CheckInBounds(sparse));
-    // A stride of 0 where the dense side is the same for all.
+    // The stride is 0 in dimensions in which the dense tensor is broadcast.
     std::vector<int64_t> strides(static_cast<size_t>(sparse.rank()), 0);
     bool fits = dense.rank() <= sparse.rank();
     int64_t stride = 1;
@@ -304,7 +304,7 @@ class SparseTensorDenseAddKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.ForwardInputOrAllocateOutput({3}, 0, dense_shape));
     return VisitNumber(dtype, NoSuchType(context, dtype), [&]<typename T>() {
       T* const to = out->data<T>();
-      const T* const from = context.input(3).data<T>();  // perhaps the output by now
+      const T* const from = context.input(3).data<T>();  // may have become the output
       if (size > 0 && to != from) std::copy_n(from, size, to);
       const T* const added = values.data<T>();
       for (size_t i = 0; i < places.size(); ++i) to[places[i]] = Plus(to[places[i]], added[i]);
@@ -406,7 +406,7 @@ class SparseSliceGradKernel final : public OpKernel {
         const int64_t* const index = indices.data<int64_t>() + i * rank;
         bool same = used < taken.dim(0);
         for (int64_t d = 0; d < rank && same; ++d) {
-          // Wraps, rather than overflows.
+          // Wraps instead of overflowing.
           same = static_cast<uint64_t>(index[d]) - static_cast<uint64_t>(first[d]) ==
                  static_cast<uint64_t>(taken.data<int64_t>()[used * rank + d]);
         }

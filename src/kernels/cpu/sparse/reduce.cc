@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// Which dimensions stay, in order.
+// The remaining dimensions, in order.
 StatusOr<std::vector<int>> KeptDims(const Tensor& axes, int rank) {
   if (axes.rank() > 1) {
     return errors::InvalidArgument(
@@ -176,7 +176,7 @@ class SparseSoftmaxKernel final : public OpKernel {
   }
 
  private:
-  // The begins of the rows of a matrix, and the number of its values. False if rows are not in order.
+  // The starts of the rows of a matrix, and the number of its values. False if rows are not in order.
   static bool FindRows(const SparseParts& sparse, std::vector<int64_t>* begins) {
     const int64_t* const index = sparse.indices->data<int64_t>();
     const int64_t n = sparse.size();
@@ -193,7 +193,7 @@ class SparseSoftmaxKernel final : public OpKernel {
     begins->push_back(n);
     return ascending;
   }
-  // The same of any indices, in an order that puts rows together.
+  // The same for any indices, with an order that groups rows.
   static void SortRows(const SparseParts& sparse, std::vector<int64_t>* order, std::vector<int64_t>* begins) {
     std::vector<int> kept;
     for (int d = 0; d + 1 < sparse.rank(); ++d) kept.push_back(d);
@@ -212,7 +212,7 @@ class SparseSoftmaxKernel final : public OpKernel {
     begins->push_back(sparse.size());
   }
 
-  // Over the values that are there in each row of the last dimension.
+  // Over the present values in each row of the last dimension.
   template <typename T>
   static Status Run(KernelContext& context, const Tensor& in, const std::vector<int64_t>& order, bool sorted,
                     const std::vector<int64_t>& begins, Tensor* out) {

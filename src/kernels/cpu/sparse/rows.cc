@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a sparse tensor that are empty get a value.
+// SparseFillEmptyRows: rows of a sparse tensor that are empty get a value.
 #include <vector>
 
 #include "kernels/cpu/move.h"
@@ -26,7 +26,7 @@ class SparseFillEmptyRowsKernel final : public OpKernel {
       return errors::InvalidArgument("Received SparseTensor with dense_shape[0] = 0 but indices.shape[0] = ",
                                      n);
     }
-    // The start of each row's values in the output, with one place for each empty row.
+    // The start of each row's values in the output, with one value for each empty row.
     MR_ASSIGN_OR_RETURN(Tensor begins, context.AllocateTemp(DataType::kInt64, TensorShape({rows})));
     int64_t* const begin = begins.data<int64_t>();
     std::fill_n(begin, rows, 0);

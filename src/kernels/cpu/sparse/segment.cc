@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Sums, means and sums over roots of rows that indices choose, by segments; and the gradients of the latter.
+// SparseSegmentSum, Mean and SqrtN of indexed rows by segments; and the gradients of the latter two.
 #include <cmath>
 #include <limits>
 
@@ -34,7 +34,7 @@ StatusOr<TensorShape> RowsShape(const TensorShape& data, int64_t rows) {
   return ShapeFromValues(dims);
 }
 
-// segment_ids ascend; those that are missing give rows of zeros.
+// segment_ids ascend; missing ids give rows of zeros.
 class SparseSegmentKernel final : public OpKernel {
  public:
   SparseSegmentKernel(KernelConstruction& c, SegmentScale scale) : OpKernel(c), scale_(scale) {}
@@ -110,7 +110,7 @@ class SparseSegmentKernel final : public OpKernel {
   const SegmentScale scale_;
 };
 
-// Each row of `grad` goes, scaled, to the rows that its segment was made of.
+// Adds each row of `grad`, scaled, to the rows that its segment consists of.
 class SparseSegmentGradKernel final : public OpKernel {
  public:
   SparseSegmentGradKernel(KernelConstruction& c, SegmentScale scale) : OpKernel(c), scale_(scale) {}
@@ -124,7 +124,7 @@ class SparseSegmentGradKernel final : public OpKernel {
     if (grad.rank() < 1) return errors::InvalidArgument("grad must be at least rank 1");
     const int64_t n = ids.num_elements(), out_rows = rows.scalar<int32_t>(), segments = grad.dim(0);
     std::vector<int64_t> counts(static_cast<size_t>(std::min(segments, n)), 0);
-    std::vector<int64_t> slot(static_cast<size_t>(n));  // of counts: ids ascend, so equal ones are neighbours
+    std::vector<int64_t> slot(static_cast<size_t>(n));  // of counts: ids ascend, so equal ones are adjacent
     for (int64_t i = 0, used = -1; i < n; ++i) {
       const int32_t id = ids.data<int32_t>()[i];
       if (id < 0 || id >= segments) {

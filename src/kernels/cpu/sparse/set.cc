@@ -29,12 +29,12 @@ std::optional<SetOp> ParseSetOp(std::string text) {
   return std::nullopt;
 }
 
-// The distinct values of rows that have any, sorted; rows in ascending order.
+// The distinct values of rows that are not empty, sorted; rows in ascending order.
 template <typename T>
 struct Sets {
-  int64_t width = 0;                // numbers that make a row
+  int64_t width = 0;                // the number of indices of a row
   std::vector<int64_t> rows;        // [count, width]
-  std::vector<int64_t> ends = {0};  // before each set and behind the last one, in `values`
+  std::vector<int64_t> ends = {0};  // the start of each set in `values`, and the end of the last
   std::vector<T> values;
 
   int64_t count() const { return static_cast<int64_t>(ends.size()) - 1; }
@@ -45,10 +45,10 @@ struct Sets {
   }
 };
 
-// Sorts blocks of so many values by counting for each how many are less, for a register of them at a time.
+// Sorts blocks of this size by counting for each value how many are less, for a register of them at a time.
 constexpr int64_t kBlock = 64;
 
-// The distinct ones of n <= kBlock values, sorted; as many as it returns.
+// Writes the distinct ones of n <= kBlock values, sorted, and returns their number.
 template <typename T>
 inline MR_INLINE_LAMBDA int64_t SortBlock(const T* values, int64_t n, T* to) {
   // As wide as the values, so that comparisons are masks of the counts.
@@ -67,7 +67,7 @@ inline MR_INLINE_LAMBDA int64_t SortBlock(const T* values, int64_t n, T* to) {
     }
     for (int64_t l = 0; l < kLanes; ++l) less[begin + l] = sum[l];
   }
-  // Equal values come to the same place, and leave places free behind it.
+  // Equal values have the same index, and leave gaps after it.
   for (int64_t i = 0; i < n; ++i) {
     sorted[less[i]] = x[i];
     used[less[i]] = true;
@@ -80,9 +80,9 @@ inline MR_INLINE_LAMBDA int64_t SortBlock(const T* values, int64_t n, T* to) {
   return count;
 }
 
-// Of two sorted arrays without repetitions: what only the first has, what only the second has, what both
-// have, by the bits 1, 2 and 4 of `kinds`. Without branches on values, which would be mispredicted. `to` has
-// room for one more value than there are.
+// Merges two sorted arrays without repetitions: values only in the first, only in the second, in both,
+// selected by the bits 1, 2 and 4 of `kinds`. Without branches on values, which would be mispredicted. `to`
+// has room for one more value than there are.
 template <typename T>
 inline MR_INLINE_LAMBDA int64_t Merge(int kinds, const T* a, int64_t n, const T* b, int64_t m, T* to) {
   const int64_t first = kinds & 1, second = kinds >> 1 & 1, both = kinds >> 2 & 1;
@@ -104,7 +104,7 @@ inline MR_INLINE_LAMBDA int64_t Merge(int kinds, const T* a, int64_t n, const T*
   return count;
 }
 
-// Sorts rows of numbers and leaves out repeated ones; values[ends[r] … ends[r + 1]) are row r.
+// Sorts rows of numbers and removes duplicates; values[ends[r] … ends[r + 1]) are row r.
 template <typename T>
 void MakeSetsOfNumbers(Sets<T>* sets) {
   std::vector<T> room(2 * (sets->values.size() + 1));
@@ -119,7 +119,7 @@ void MakeSetsOfNumbers(Sets<T>* sets) {
       if (n <= kBlock) {
         count = SortBlock(row, n, values + to);
       } else {
-        // Blocks, of which two are merged whenever they are made of as many.
+        // Sorts blocks; two results are merged as soon as they consist of as many blocks.
         T *const from = room, *const other = room + half;
         int64_t starts[64], lengths[64], depth = 0;
         for (int64_t block = 0; block * kBlock < n; ++block) {
@@ -199,7 +199,7 @@ Sets<T> SetsOfDense(const Tensor& tensor) {
   return sets;
 }
 
-// As of the characters of two words.
+// Lexicographic comparison.
 int Compare(const int64_t* a, const int64_t* b, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
@@ -240,7 +240,7 @@ Sets<T> SetsOfSparse(const SparseParts& sparse) {
   return sets;
 }
 
-// Indices within the shape, in ascending order.
+// Checks that indices are within the shape, and in ascending order.
 Status CheckOrdered(const SparseParts& sparse) {
   MR_RETURN_IF_ERROR(CheckInBounds(sparse));
   for (int64_t i = 1; i < sparse.size(); ++i) {
@@ -254,14 +254,14 @@ Status CheckOrdered(const SparseParts& sparse) {
   return Status();
 }
 
-// Sets of the same row at the same place; the sets of the result, without empty ones.
+// Combines the sets of equal rows; returns the resulting sets, without empty ones.
 template <typename T>
 Sets<T> Combine(SetOp op, const Sets<T>& a, const Sets<T>& b) {
   const int kinds = op == SetOp::kAMinusB        ? 1
                     : op == SetOp::kBMinusA      ? 2
                     : op == SetOp::kIntersection ? 4
                                                  : 7;
-  // The rows that either has; -1 where one has nothing.
+  // The rows in either; -1 if one has none.
   std::vector<std::pair<int64_t, int64_t>> pairs;
   pairs.reserve(static_cast<size_t>(std::max(a.count(), b.count())));
   for (int64_t i = 0, j = 0; i < a.count() || j < b.count();) {
@@ -292,7 +292,7 @@ Sets<T> Combine(SetOp op, const Sets<T>& a, const Sets<T>& b) {
   return result;
 }
 
-// A sparse tensor with the combined sets.
+// Outputs a sparse tensor with the combined sets.
 template <typename T>
 Status PutSets(KernelContext& context, SetOp op, const Sets<T>& a, const Sets<T>& b,
                const std::vector<int64_t>& groups) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Sparse tensors as bytes, and kept in a map of the session: how they go through queues.
+// Sparse tensors serialized or stored in a map of the session, so that they can pass through queues.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-// As TensorFlow names variants that hold a tensor.
+// TensorFlow's name for variants that contain a tensor.
 constexpr char kTensorInVariant[] = "tensorflow::Tensor";
 
 // A sparse tensor that owns its parts.
@@ -63,7 +63,7 @@ Status EachRow(const SparseParts& sparse, Fn fn) {
   return Status();
 }
 
-// Sets three outputs to many tensors in one, whose first dimensions, of these sizes, count them.
+// Sets three outputs to several tensors stacked as one, with the dimensions `leading` in front.
 Status OutputMany(KernelContext& context, const std::vector<Owned>& parts, const TensorShape& leading) {
   const int extra = leading.rank();
   const auto rank = static_cast<int>(parts[0].shape.num_elements());
@@ -114,8 +114,8 @@ Status Serialize(const Tensor& tensor, std::string* to) {
   return errors::InvalidArgument("The tensor is too large to be serialized");
 }
 
-// The three parts of a sparse tensor as strings or, with the tensors themselves in them, as variants; from
-// element 3 * row of `out` on.
+// The three parts of a sparse tensor as strings or, containing the tensors themselves, as variants; written
+// from element 3 * row of `out` on.
 Status SerializeAll(const Tensor& indices, const Tensor& values, const Tensor& shape, int64_t row,
                     Tensor* out) {
   const Tensor* const parts[] = {&indices, &values, &shape};
@@ -129,7 +129,7 @@ Status SerializeAll(const Tensor& indices, const Tensor& values, const Tensor& s
   return Status();
 }
 
-// Element `part` of row i.
+// Part `part` of row i.
 StatusOr<Tensor> Deserialize(const Tensor& serialized, int64_t i, int64_t part) {
   const int64_t at = 3 * i + part;
   const auto malformed = errors::InvalidArgument("Could not parse serialized_sparse[", i, ", ", part, "]");
@@ -184,7 +184,7 @@ class SerializeManySparseKernel final : public OpKernel {
   }
 };
 
-// DeserializeManySparse takes a matrix; DeserializeSparse any shape that ends in 3.
+// DeserializeManySparse takes a matrix; DeserializeSparse any shape whose last size is 3.
 class DeserializeSparseKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -218,7 +218,7 @@ class DeserializeSparseKernel final : public OpKernel {
   }
 };
 
-// Sparse tensors by number. Each is taken once.
+// Sparse tensors by id. Each can be taken once.
 class SparseTensorsMap final : public Resource {
  public:
   int64_t Add(Owned tensor) {

@@ -28,7 +28,7 @@ class VariableKernel final : public OpKernel {
       const uint64_t generation = context.resources().generation();
       if (variable_ == nullptr || generation_ != generation || manager_ != &context.resources()) {
         MR_ASSIGN_OR_RETURN(RefPtr<Variable> found, LookUp(context.resources()));
-        // Steps in progress may still point to the one before.
+        // Running steps may still refer to the previous one.
         if (variable_ != nullptr && variable_ != found) retired_.push_back(std::move(variable_));
         variable_ = std::move(found);
         generation_ = generation;
@@ -51,7 +51,7 @@ class VariableKernel final : public OpKernel {
     };
     MR_ASSIGN_OR_RETURN(RefPtr<Variable> found,
                         resources.LookupOrCreate<Variable>(container_, shared_name_, make));
-    // A variable keeps its type for good, so this is enough.
+    // A variable never changes its type, so this is enough.
     MutexLock lock(found->mu());
     const DataType dtype = found->tensor().dtype();
     if (dtype == dtype_) return found;
@@ -62,7 +62,7 @@ class VariableKernel final : public OpKernel {
   const std::string container_;
   std::string shared_name_;
   DataType dtype_ = DataType::kInvalid;
-  TensorShape shape_;  // a scalar when the shape isn't fully known
+  TensorShape shape_;  // a scalar if the shape isn't fully known
   Mutex mu_;
   RefPtr<Variable> variable_ MR_GUARDED_BY(mu_);
   std::vector<RefPtr<Variable>> retired_ MR_GUARDED_BY(mu_);
@@ -138,7 +138,7 @@ class AssignUpdateKernel final : public OpKernel {
   const cpu::BinaryFns* const fns_;
 };
 
-// Gives the value of a scalar variable and adds one, until it has reached the limit.
+// Returns the value of a scalar variable and increments it, until it has reached the limit.
 class CountUpToKernel final : public OpKernel {
  public:
   explicit CountUpToKernel(KernelConstruction& c) : OpKernel(c), limit_(c.Attr<int64_t>("limit")) {}
@@ -167,8 +167,8 @@ class CountUpToKernel final : public OpKernel {
   const int64_t limit_;
 };
 
-// The temporary variables of a step that were destroyed. What referred to one may still run, so they live on
-// until the step ends, and serve again: a loop needs as many as live at the same time.
+// The destroyed temporary variables of a step. Ops that refer to one may still be running, so they exist
+// until the step ends, and are reused: a loop needs as many as exist at the same time.
 class RetiredVariables final : public Resource {
  public:
   static StatusOr<RefPtr<RetiredVariables>> Of(ResourceManager& step) {
@@ -197,7 +197,7 @@ class RetiredVariables final : public Resource {
   std::vector<std::pair<DataType, RefPtr<Variable>>> variables_ MR_GUARDED_BY(mu_);
 };
 
-// Iterations and calls that run at the same time have variables of their own.
+// Concurrent iterations and calls have separate variables.
 std::string NameHere(const KernelContext& context, const std::string& var_name) {
   std::string name = var_name;
   if (context.step().call_depth > 0 && context.call_frame() != nullptr)
@@ -212,7 +212,7 @@ StatusOr<ResourceManager*> TemporaryContainer(const KernelContext& context) {
   return container;
 }
 
-// A variable of one step or, in a function, of one call or, in a loop, of one iteration, by name.
+// A variable of one step, of one call of a function, or of one iteration of a loop, by name.
 class TemporaryVariableKernel final : public OpKernel {
  public:
   explicit TemporaryVariableKernel(KernelConstruction& c)
@@ -239,7 +239,7 @@ class TemporaryVariableKernel final : public OpKernel {
     if (!container->Create<Variable>("", name_here, variable).ok()) {
       return errors::AlreadyExists("Temporary variable ", name_here, " exists in this step");
     }
-    // The step's container or, later, the retired variables hold it.
+    // The step's container or, later, the set of retired variables holds a reference to it.
     context.set_output_ref(0, &variable->mu(), &variable->tensor());
     return Status();
   }
@@ -264,7 +264,7 @@ class DestroyTemporaryVariableKernel final : public OpKernel {
     if (!context.input_is_ref(0) || &context.ref_input(0) != &variable->tensor()) {
       return errors::InvalidArgument("Input 0 of ", op_name(), " is not the temporary variable ", name_here);
     }
-    // If two nodes destroy it at the same time, only one finds it.
+    // If two nodes destroy it concurrently, only one finds it.
     MR_RETURN_IF_ERROR(container->Delete<Variable>("", name_here));
     {
       MutexLock lock(variable->mu());

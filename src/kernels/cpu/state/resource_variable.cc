@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// The shared name of TensorFlow for variables that nothing shares: each execution is one of its own.
+// TensorFlow's shared name for variables that are not shared: each execution creates a separate one.
 constexpr std::string_view kAnonymous = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
 
 class VarHandleKernel final : public OpKernel {
@@ -168,7 +168,7 @@ class VariableShapeKernel final : public OpKernel {
   }
 };
 
-// The value of the variable that input 0 names, kept while the variable may change.
+// The value of the variable in input 0, which stays valid if the variable changes.
 StatusOr<Tensor> ValueOf(KernelContext& context) {
   Tensor value;
   MR_RETURN_IF_ERROR(UpdateResource(context, 0, context.output_type(0), [&](Tensor& variable) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// ScatterUpdate, ScatterAdd and their like on variables of both kinds.
+// ScatterUpdate, ScatterAdd and similar ops on variables of both kinds.
 #include "kernels/cpu/state/scatter.h"
 
 #include "kernel/kernel_registry.h"
@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Applies `op` to n elements; false where an integer is divided by zero.
+// Applies `op` to n elements; false if an integer is divided by zero.
 template <typename T>
 bool ApplyRow(ScatterOp op, T* into, const T* from, int64_t n, int64_t step) {
   bool fine = true;
@@ -63,7 +63,7 @@ cpu::BinaryOp FunctionOf(ScatterOp op, DataType dtype) {
       return cpu::BinaryOp::kSub;
     case ScatterOp::kMul:
       return cpu::BinaryOp::kMul;
-    case ScatterOp::kDiv:  // integers: a zero leaves the element alone
+    case ScatterOp::kDiv:  // integers: elements stay unchanged for a zero
       return IsFloatingType(dtype) || IsComplexType(dtype) ? cpu::BinaryOp::kDiv : cpu::BinaryOp::kCount;
     case ScatterOp::kMin:
       return cpu::BinaryOp::kMinimum;
@@ -74,7 +74,7 @@ cpu::BinaryOp FunctionOf(ScatterOp op, DataType dtype) {
   }
 }
 
-// By a vectorised function. False where there is none.
+// Uses a vectorised function. False if there is none.
 bool ApplyRows(const ScatterRowsArgs& args) {
   const cpu::BinaryOp op = FunctionOf(args.op, args.dtype);
   if (op == cpu::BinaryOp::kCount) return false;
@@ -126,7 +126,7 @@ Status ScatterRows(const ScatterRowsArgs& args) {
     return Status();
   }
   if (args.dtype == DataType::kBool && args.op == ScatterOp::kAdd) {
-    // As the sum of truth values: or.
+    // The sum of bools: or.
     for (size_t i = 0; i < args.offsets.size(); ++i) {
       bool* const to = static_cast<bool*>(args.into) + args.offsets[i] * args.row;
       const bool* const from =

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that stay in the session, by handle.
+// Tensors that are kept in the session, by handle.
 #include "kernel/session_tensors.h"
 
 #include "kernels/cpu/kernel_util.h"

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// Memory for other values of a variable: that of values which were saved, else new.
+// Memory for new values of a variable: that of saved values, else new memory.
 StatusOr<Tensor> AllocateBeside(KernelContext& context, DataType dtype, const TensorShape& shape) {
   if (context.allocator().memory_space() == nullptr && !OwnsMemory(dtype)) {
     const auto bytes = static_cast<size_t>(shape.num_elements()) * ElementSize(dtype);
@@ -53,7 +53,7 @@ Status MakeWritable(KernelContext& context, Tensor& tensor) {
 }
 
 Status StoreInput(KernelContext& context, int i, Tensor& variable) {
-  // A view of a much larger buffer is not worth keeping that alive.
+  // A view of a much larger buffer would keep all of it alive.
   const Tensor& value = context.input(i);
   if (!context.input_is_ref(i) && value.OwnsBufferAlone() &&
       value.buffer()->size() <= 2 * value.num_bytes()) {
@@ -62,7 +62,7 @@ Status StoreInput(KernelContext& context, int i, Tensor& variable) {
       variable = std::move(taken);
       return Status();
     }
-    // It was a constant of the graph, which stays: the reference just taken is dropped.
+    // The buffer belongs to a constant of the graph: releases the reference just taken.
   }
   const Tensor& source = context.input(i);
   if (variable.shape() == source.shape() && variable.raw_data() == source.raw_data()) return Status();
@@ -162,7 +162,7 @@ Status LockedVariables::Open(KernelContext& context, int n, DataType dtype) MR_N
       }
     }
   }
-  // In order of address, so that two ops over the same variables don't wait for each other.
+  // In order of address, so that two ops on the same variables don't deadlock.
   std::sort(mutexes_, mutexes_ + n, std::less<>());
   for (; locked_ < n; ++locked_) mutexes_[locked_]->Lock();
   for (int i = 0; i < n; ++i) {

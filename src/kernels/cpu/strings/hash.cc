@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Strings as numbers of buckets.
+// StringToHashBucket and its fast and strong versions.
 #include <array>
 
 #include "kernels/cpu/strings/util.h"
@@ -23,7 +23,7 @@ class HashBucketKernel final : public OpKernel {
   }
 
  private:
-  const uint64_t num_buckets_;  // at least 1, by the signature
+  const uint64_t num_buckets_;  // at least 1, as declared
 };
 
 class StrongHashBucketKernel final : public OpKernel {

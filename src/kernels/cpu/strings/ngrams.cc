@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// StringNGrams: neighbours of each row of a ragged tensor, joined.
+// StringNGrams: joins adjacent strings in each row of a ragged tensor.
 #include <algorithm>
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// The limit of the output of one op.
+// The limits of the output of one op.
 constexpr int64_t kMostPieces = int64_t{1} << 28;
 constexpr int64_t kMostBytes = int64_t{1} << 31;
 
@@ -84,7 +84,7 @@ class StringNGramsKernel final : public OpKernel {
     return errors::InvalidArgument("Last split value must be data size. Expected ", size, ", got ", last);
   }
 
-  // On each side; never so much that a gram would be of nothing else.
+  // The padding on each side; at least one element of an n-gram is not padding.
   int64_t PadWidth(int64_t width) const {
     return std::min(pad_width_ < 0 ? width - 1 : pad_width_, width - 1);
   }
@@ -98,7 +98,7 @@ class StringNGramsKernel final : public OpKernel {
     int64_t total = 0, pieces = 0;
     const int64_t most = splits.dtype() == DataType::kInt32 ? INT32_MAX : INT64_MAX;
     for (int64_t i = 0; i < splits.num_elements(); ++i) {
-      // Rows times widths may be many, though they give nothing.
+      // There may be very many rows and widths without n-grams.
       if (context.cancellation().IsCancelled())
         return errors::Cancelled("The step was cancelled while n-grams were counted");
       const int64_t length = i == 0 ? 0 : IntValue(splits, i) - IntValue(splits, i - 1);
@@ -125,7 +125,7 @@ class StringNGramsKernel final : public OpKernel {
     return total;
   }
 
-  // Gram `i` of `count` of that width. `bytes` counts what was put together so far.
+  // N-gram `i` of `count` of that width. `bytes` counts the bytes of all n-grams so far.
   Status Make(const Row& row, int64_t i, int64_t count, int64_t width, int64_t* bytes,
               std::string* out) const {
     const int64_t pad = PadWidth(width);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Regular expressions, in RE2's language: their time is linear in the text.
+// Regular expressions, in RE2's syntax: their time is linear in the text.
 #include <re2/re2.h>
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMatchCostNs = 500;
 
-// An expression, and how often a text is changed by it.
+// Compiles an expression.
 StatusOr<std::shared_ptr<const RE2>> CompilePattern(const std::string& pattern) {
   RE2::Options options;
   options.set_log_errors(false);
@@ -47,7 +47,7 @@ Status Replace(KernelContext& context, const RE2& pattern, const std::string& re
   });
 }
 
-// Keeps the last expression: it is mostly the same in all steps.
+// Keeps the last expression: it is usually the same in all steps.
 class PatternCache {
  public:
   StatusOr<std::shared_ptr<const RE2>> Get(const Tensor& pattern) {

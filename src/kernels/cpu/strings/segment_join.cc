@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// UnsortedSegmentJoin: the strings of each segment, joined in their order.
+// UnsortedSegmentJoin: joins the strings of each segment, in their order.
 #include <string>
 #include <vector>
 

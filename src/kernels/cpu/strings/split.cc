@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Strings taken apart and put together.
+// StringSplit, StringSplitV2, StringJoin and ReduceJoin.
 #include <algorithm>
 #include <vector>
 
@@ -14,7 +14,7 @@ using Parts = std::vector<std::string_view>;
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// The parts between any of the characters; single bytes when there are none.
+// The parts between any of the characters; single bytes if there are none.
 void SplitAtAny(std::string_view text, std::string_view delimiters, bool skip_empty, Parts* parts) {
   if (delimiters.empty()) {
     for (size_t i = 0; i < text.size(); ++i) parts->push_back(text.substr(i, 1));
@@ -28,7 +28,7 @@ void SplitAtAny(std::string_view text, std::string_view delimiters, bool skip_em
   }
 }
 
-// As Python's str.split: at runs of blanks.
+// As Python's str.split: at runs of white space.
 void SplitAtSpace(std::string_view text, int64_t most, Parts* parts) {
   const auto skip = [&] {
     while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
@@ -167,7 +167,7 @@ class StringJoinKernel final : public OpKernel {
   const std::string separator_;
 };
 
-// Joins along dimensions; the first that is named goes fastest.
+// Joins along dimensions; the first axis varies fastest.
 class ReduceJoinKernel final : public OpKernel {
  public:
   explicit ReduceJoinKernel(KernelConstruction& c)
@@ -225,7 +225,7 @@ class ReduceJoinKernel final : public OpKernel {
     return axes;
   }
 
-  // Calls fn(offset) for every element of a box, the last dimension fastest.
+  // Calls fn(offset) for every element of a box; the last dimension varies fastest.
   template <typename Fn>
   static void Each(const Dims& dims, const Dims& strides, Fn fn) {
     const int rank = static_cast<int>(dims.size());

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as text, parts of strings, cases, base64.
+// AsString, Substr, StringLength, case conversions, base64 and others.
 #include <locale.h>
 #include <wctype.h>
 
@@ -102,7 +102,7 @@ class AsStringKernel final : public OpKernel {
   std::string format_;
 };
 
-// Whether a byte of UTF-8 begins a character.
+// Whether a byte of UTF-8 is the first of a character.
 bool BeginsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
 // The offsets of the characters, and the end. Bytes before the first character belong to it.
@@ -116,7 +116,7 @@ std::vector<int64_t> CharacterOffsets(std::string_view text) {
   return offsets;
 }
 
-// Negative positions count from the end, negative lengths go to it.
+// Negative positions count from the end, a negative length means up to it.
 class SubstrKernel final : public OpKernel {
  public:
   explicit SubstrKernel(KernelConstruction& c)
@@ -157,7 +157,7 @@ class SubstrKernel final : public OpKernel {
   }
 
  private:
-  // False when the position is not in the string.
+  // False if the position is not in the string.
   bool Take(const std::string& from, int64_t pos, int64_t length, std::string* to) const {
     const std::vector<int64_t> offsets = in_characters_ ? CharacterOffsets(from) : std::vector<int64_t>();
     const auto size = static_cast<int64_t>(in_characters_ ? offsets.size() - 1 : from.size());
@@ -202,7 +202,7 @@ class StringLengthKernel final : public OpKernel {
   const bool in_characters_;
 };
 
-// The code point at the front of the text, and its length; 0 bytes for what is no UTF-8.
+// The first code point of the text, and its length; 0 bytes for invalid UTF-8.
 std::pair<uint32_t, size_t> DecodeUtf8(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(text[i])); };
   const uint32_t lead = byte(0);
@@ -232,7 +232,7 @@ void AppendUtf8(uint32_t point, std::string* out) {
   }
 }
 
-// ASCII only; or of each code point by itself, with U+FFFD for what is no UTF-8.
+// ASCII only; or each code point by itself, with U+FFFD for invalid UTF-8.
 template <bool kUpper>
 class StringCaseKernel final : public OpKernel {
  public:
@@ -276,7 +276,7 @@ class StringCaseKernel final : public OpKernel {
   locale_t locale_ = locale_t();
 };
 
-// The alphabet that is safe in addresses and file names.
+// The alphabet that is safe in URLs and file names.
 constexpr char kBase64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 class EncodeBase64Kernel final : public OpKernel {
@@ -303,7 +303,7 @@ class EncodeBase64Kernel final : public OpKernel {
 };
 
 std::optional<std::string> Base64Decoded(std::string_view text) {
-  if (text.size() % 4 == 0) {  // only whole groups are padded
+  if (text.size() % 4 == 0) {  // other lengths are not padded
     for (int i = 0; i < 2; ++i) ConsumeSuffix(&text, "=");
   }
   if (text.size() % 4 == 1) return std::nullopt;

@@ -17,10 +17,10 @@
 namespace millrace {
 namespace {
 
-// What to do with bytes that are no text, and with control characters.
+// The handling of invalid bytes and of control characters.
 struct ErrorHandling {
   bool strict = false;  // an error
-  bool skip = false;    // leave them out; else the replacement stands for each
+  bool skip = false;    // drop them; otherwise each is replaced
   bool replace_controls = false;
   UChar32 replacement = 0xFFFD;
 };
@@ -37,7 +37,7 @@ ErrorHandling ReadErrorHandling(KernelConstruction& c) {
           .replacement = static_cast<UChar32>(replacement)};
 }
 
-// Takes strings of one encoding apart. One thread at a time.
+// Decodes strings of one encoding. One thread at a time.
 class Decoder {
  public:
   static StatusOr<std::unique_ptr<Decoder>> Open(const std::string& encoding) {
@@ -53,7 +53,7 @@ class Decoder {
     return decoder;
   }
 
-  // Calls fn(code point, its first byte) in order, after `handling` has been applied.
+  // Calls fn(code point, offset of its first byte) in order, after `handling` was applied.
   template <typename Fn>
   Status Decode(const std::string& text, const ErrorHandling& handling, Fn fn) {
     ucnv_reset(converter_.get());
@@ -64,10 +64,10 @@ class Decoder {
       malformed_ = false;
       UErrorCode error = U_ZERO_ERROR;
       UChar32 c = ucnv_getNextUChar(converter_.get(), &from, end, &error);
-      if (error == U_INDEX_OUTOFBOUNDS_ERROR) break;  // only marks without a character were left
+      if (error == U_INDEX_OUTOFBOUNDS_ERROR) break;  // only byte order marks were left
       if (U_FAILURE(error)) {
         malformed_ = true;
-        // ICU stops here, at a string that ends within a character for example.
+        // ICU stops here, for example at a string that ends within a character.
         if (error == U_TRUNCATED_CHAR_FOUND || from == begin) from = end;
       }
       if (malformed_ && handling.strict) return errors::InvalidArgument("Invalid formatting on input string");
@@ -97,7 +97,7 @@ class Decoder {
   bool malformed_ = false;
 };
 
-enum class Encoding { kUtf8, kUtf16, kUtf32 };  // the wide ones with the high byte first
+enum class Encoding { kUtf8, kUtf16, kUtf32 };  // the wide ones are big-endian
 
 Encoding ReadEncoding(KernelConstruction& c) {
   const auto name = c.Attr<std::string>("output_encoding");
@@ -108,7 +108,7 @@ void AppendBytes(uint32_t value, int bytes, std::string* out) {
   for (int shift = (bytes - 1) * 8; shift >= 0; shift -= 8) out->push_back(static_cast<char>(value >> shift));
 }
 
-// A surrogate, which only text that was wrong has, becomes U+FFFD.
+// A surrogate, which only invalid text contains, becomes U+FFFD.
 void Append(UChar32 c, Encoding encoding, std::string* out) {
   const auto value = static_cast<uint32_t>(U_IS_SURROGATE(c) ? 0xFFFD : c);
   switch (encoding) {
@@ -133,7 +133,7 @@ void Append(UChar32 c, Encoding encoding, std::string* out) {
   }
 }
 
-// The encoding is known before the first string is.
+// Reports an unknown encoding when the kernel is made.
 void CheckInputEncoding(KernelConstruction& c, const std::string& encoding) {
   c.SetError(Decoder::Open(encoding).status());
 }
@@ -166,7 +166,7 @@ class TranscodeKernel final : public OpKernel {
   const ErrorHandling handling_;
 };
 
-// With a third output: where the characters begin, in bytes.
+// With a third output: the byte offsets of the characters.
 class DecodeUnicodeKernel final : public OpKernel {
  public:
   explicit DecodeUnicodeKernel(KernelConstruction& c)

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Tensor arrays and the ops on them, in the three versions that differ in the form of the handle.
+// Tensor arrays and the ops on them, in the three versions, which differ in the form of the handle.
 #include <atomic>
 #include <limits>
 
@@ -30,7 +30,7 @@ Status SetHandle(KernelContext& context, const std::string& name) {
   return SetStepHandle<TensorArray>(context, 0, kContainer, name);
 }
 
-// The elements of an int32 or int64 vector, and how many there are.
+// Checks that a tensor is a vector.
 Status CheckVector(const Tensor& t, std::string_view what) {
   if (t.shape().IsVector()) return Status();
   return errors::InvalidArgument("Expected ", what, " to be a vector, but received shape: ", t.shape());
@@ -64,7 +64,7 @@ class TensorArrayKernel final : public OpKernel {
     TensorArray::Options options = options_;
     options.size = size.scalar<int32_t>();
     if (options.size < 0) return errors::InvalidArgument("Size should be >= 0.");
-    // Every execution makes an array of its own, in every iteration of a loop.
+    // Each execution makes a separate array, also in iterations of a loop.
     static std::atomic<int64_t> counter{0};
     const std::string unique = StrCat(name_, "_", counter.fetch_add(1, std::memory_order_relaxed));
     MR_RETURN_IF_ERROR(
@@ -146,13 +146,13 @@ class TensorArrayWriteKernel final : public OpKernel {
   }
 };
 
-// Elements read one after the other and joined along a new or along their first dimension.
+// Reads elements and concatenates them along a new or along their first dimension.
 class Joiner {
  public:
   Joiner(KernelContext& context, DataType dtype) : context_(context), dtype_(dtype) {}
   std::vector<Tensor>& elements() { return elements_; }
 
-  // Puts the elements in a row into output 0, under `shape`.
+  // Concatenates the elements to output 0, of shape `shape`.
   Status Join(const TensorShape& shape) {
     MR_ASSIGN_OR_RETURN(Tensor * out, context_.AllocateOutput(0, shape));
     ContextParallel parallel(context_);
@@ -251,7 +251,7 @@ class TensorArrayConcatKernel final : public OpKernel {
   }
 
  private:
-  // The shape of the whole.
+  // The shape of the concatenation.
   StatusOr<TensorShape> CheckElements(const std::vector<Tensor>& elements) const {
     std::vector<int64_t> first;  // except for dimension 0
     int64_t rows = 0;
@@ -338,7 +338,7 @@ class TensorArrayScatterKernel final : public OpKernel {
   }
 };
 
-// The row `i` of the value becomes element `i`.
+// Row `i` of the value becomes element `i`.
 class TensorArrayUnpackKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Stacks of tensors that live for one step.
+// Stacks of tensors that exist for one step.
 #include <atomic>
 
 #include "kernels/cpu/kernel_util.h"
@@ -14,7 +14,7 @@ constexpr char kContainer[] = "_stacks";
 // Thread-safe.
 class TensorStack final : public Resource {
  public:
-  // A negative `max_size` means no bound.
+  // A negative `max_size` means no limit.
   TensorStack(std::string name, DataType elem_type, int64_t max_size)
       : name_(std::move(name)), elem_type_(elem_type), max_size_(max_size) {}
 

@@ -194,7 +194,7 @@ StatusOr<RefPtr<TensorArray>> TensorArray::MakeGradient(std::string name,
   options.size = size_;
   options.identical_element_shapes = identical_element_shapes_;
   options.is_gradient = true;
-  // The derivative of a sum of several writes is read once for each of them.
+  // The gradient of the sum of several writes is read once for each of them.
   options.clear_after_read = !is_gradient_;
   auto gradient = MakeRef<TensorArray>(std::move(name), std::move(options));
   MutexLock gradient_lock(gradient->mu_);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that become lists, and lists that become tensors.
+// Conversions between tensors and lists.
 #include <limits>
 #include <vector>
 
@@ -30,7 +30,7 @@ TensorShape RowShape(const Tensor& tensor) {
   return shape;
 }
 
-// Rows [begin, end) of `tensor`; a single one without its dimension if `shape` says so.
+// Rows [begin, end) of `tensor`; `shape` may omit the dimension of a single row.
 Tensor Rows(const Tensor& tensor, int64_t begin, int64_t end, const TensorShape& shape) {
   return tensor.Slice(begin, end).WithShape(shape);
 }
@@ -120,7 +120,7 @@ class ScatterKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(Fill(tensor, indices, &list));
     return SetOutputList(context, 0, std::move(list));
   }
-  // One more than the greatest index.
+  // The largest index plus one.
   static StatusOr<int64_t> EndOf(const Tensor& indices) {
     int64_t end = 0;
     for (const int32_t index : indices.flat<int32_t>()) {
@@ -142,7 +142,7 @@ class ScatterKernel final : public OpKernel {
   const bool existing_;
 };
 
-// Stack, and Gather of the elements that its second input names.
+// Stack, and Gather of the elements with the indices in its second input.
 class StackListKernel final : public OpKernel {
  public:
   explicit StackListKernel(KernelConstruction& c)
@@ -223,7 +223,7 @@ class StackListKernel final : public OpKernel {
       }
       return Status();
     }
-    int64_t next = 0;  // the first that has not been written
+    int64_t next = 0;  // the first element that has not been written
     const auto zero_until = [&](int64_t end) {
       ZeroElements(dtype_, ElementAt(out->raw_data(), dtype_, next * size), (end - next) * size, parallel);
     };
@@ -385,7 +385,7 @@ class SplitListKernel final : public OpKernel {
   }
 
  private:
-  // All but the first dimension.
+  // Compares all dimensions but the first.
   static Status CheckShape(const PartialShape& element, const Tensor& tensor) {
     bool fits = element.unknown_rank() || element.rank() == tensor.rank();
     for (int i = 1; fits && i < element.rank(); ++i)

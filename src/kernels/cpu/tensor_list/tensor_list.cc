@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Lists of tensors in variants, element by element.
+// Lists of tensors in variants: ops on single elements and on whole lists.
 #include "kernels/cpu/tensor_list/tensor_list.h"
 
 #include "kernel/kernel_registry.h"
@@ -56,7 +56,7 @@ class NewListKernel final : public OpKernel {
   const bool empty_;
 };
 
-// Why `item` can't be appended to `list`; `at` says which list.
+// The error if `item` can't be appended to `list`; `at` identifies the list.
 Status CheckAppend(const TensorList& list, DataType dtype, const TensorShape& item, const std::string& at) {
   if (list.element_dtype != dtype) {
     return errors::InvalidArgument("Invalid data types; list elements ", DataTypeName(list.element_dtype),
@@ -153,7 +153,7 @@ class GetItemKernel final : public OpKernel {
   }
 
  private:
-  // The value that is read for an element without a value.
+  // The value of an element without a value.
   StatusOr<Tensor> NoValue(KernelContext& context, const TensorList& list) const {
     MR_ASSIGN_OR_RETURN(PartialShape shape, ElementShapeArgument(context.input(pops_ ? 1 : 2)));
     MR_ASSIGN_OR_RETURN(shape, shape.MergeWith(list.element_shape));
@@ -247,7 +247,7 @@ class ResizeKernel final : public OpKernel {
   }
 };
 
-// The limit of list values that one op may copy into others.
+// The most list values that one op may copy to other lists.
 constexpr int64_t kMostValues = int64_t{1} << 24;
 
 class ConcatListsKernel final : public OpKernel {
@@ -307,7 +307,7 @@ class ConcatListsKernel final : public OpKernel {
 }  // namespace
 
 void RegisterTensorListKernels(KernelRegistry& registry) {
-  static const Status decoder = RegisterVariantType<TensorList>();  // once in a process
+  static const Status decoder = RegisterVariantType<TensorList>();  // once per process
   registry.Register<NewListKernel>(KernelDef("EmptyTensorList"));
   registry.Register<NewListKernel>(KernelDef("TensorListReserve"));
   registry.Register<PushBackKernel>(KernelDef("TensorListPushBack"));

@@ -10,7 +10,7 @@ namespace {
 
 using cpu::UpdateRule;
 
-// An optimizer's ops differ in their rule. With the attribute `flag` other than its default they have another
+// An optimizer's ops differ in their rule. If the attribute `flag` does not have its default they use another
 // one.
 struct Optimizer {
   const char* name;
@@ -80,8 +80,8 @@ double RealScalar(const Tensor& t) {
   });
 }
 
-// The inputs are told apart by the op's definition: variables are references or resources, the gradient and
-// the indices have their names, the rest are scalars.
+// The op's definition determines the role of inputs: variables are references or resources, the gradient and
+// the indices are found by name, the rest are scalars.
 class ApplyKernel final : public OpKernel {
  public:
   ApplyKernel(KernelConstruction& c, UpdateRule rule) : OpKernel(c), rule_(rule) {
@@ -194,8 +194,8 @@ class ApplyKernel final : public OpKernel {
   std::vector<int> scalars_;
   std::vector<ScalarRule> scalar_rules_;
   int grad_ = 0;
-  int indices_ = -1;  // a dense op
-  int step_ = -1;     // no number of the step
+  int indices_ = -1;  // -1: a dense op
+  int step_ = -1;     // -1: no input with the step
 };
 
 std::unique_ptr<OpKernel> MakeApplyKernel(KernelConstruction& c, const Optimizer& optimizer) {

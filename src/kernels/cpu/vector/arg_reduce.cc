@@ -11,12 +11,12 @@ namespace millrace::cpu {
 namespace {
 
 constexpr double kCostNs = 0.6;        // of an element
-constexpr int64_t kShortRow = 32;      // below, one plain loop is faster than two vectorised ones
+constexpr int64_t kShortRow = 32;      // for shorter rows, one plain loop is faster than two vectorised ones
 constexpr int64_t kColumnBlock = 256;  // columns whose best values are held on the stack
 
 template <bool kLargest, typename T>
 bool Better(T x, T best) {
-  // Every other value replaces a leading NaN.
+  // Any other value replaces a leading NaN.
   return (kLargest ? x > best : x < best) || (best != best && x == x);
 }
 

@@ -21,7 +21,7 @@ inline constexpr bool kIsComplex = false;
 template <typename T>
 inline constexpr bool kIsComplex<std::complex<T>> = true;
 
-// One element; clears *ok where the arguments have no result.
+// One element; clears *ok if the result is undefined.
 template <BinaryOp kOp, typename T>
 T Integer(T a, T b, bool* ok) {
   using U = std::make_unsigned_t<T>;
@@ -54,7 +54,7 @@ T Integer(T a, T b, bool* ok) {
   }
 }
 
-// By the bits, which are ordered as the numbers of one sign are: loops over it are vectorised, unlike those
+// With the bits, which are ordered like numbers of equal sign: loops over it are vectorised, unlike those
 // over std::nextafter.
 template <typename T>
 T NextAfter(T from, T to) {
@@ -104,8 +104,8 @@ auto Complex(C a, C b) {
   }
   if constexpr (kOp == kEqual) return a == b;
   if constexpr (kOp == kNotEqual) return a != b;
-  // The gradients of holomorphic functions use the conjugate of the derivative. The first two leave it to
-  // their callers, and the others don't; that is how TensorFlow has them.
+  // The gradients of holomorphic functions use the conjugate of the derivative. The first two leave the
+  // conjugation to their callers, the others don't; this is TensorFlow's behaviour.
   if constexpr (kOp == kSigmoidGrad) return b * a * (C(1) - a);
   if constexpr (kOp == kTanhGrad) return b * (C(1) - a * a);
   if constexpr (kOp == kSqrtGrad) return b * typename C::value_type(0.5) / std::conj(a);
@@ -125,8 +125,8 @@ auto Apply(T a, T b, [[maybe_unused]] bool* ok) {
 }
 
 using RowFn = void (*)(const double* a, const double* b, double* out, int64_t n);
-// The function of rows of a special function, or nullptr. The type tells which: under
-// UndefinedBehaviorSanitizer the comparison of a function with null is no constant expression.
+// The row function of a special function, or nullptr. The type tells which: under UndefinedBehaviorSanitizer
+// a comparison of a function with null is not a constant expression.
 template <BinaryOp kOp, typename T>
 constexpr auto RowOf() {
   if constexpr (kOp == kIgamma) {
@@ -144,7 +144,7 @@ constexpr auto RowOf() {
   }
 }
 
-// By blocks as doubles; out may be one of the arguments.
+// Converts blocks to double; out may be one of the arguments.
 template <typename T, bool kLeft, bool kRight>
 void RunRows(RowFn row, const T* x, const T* y, T* out, int64_t n) {
   constexpr int64_t kBlock = 256;
@@ -161,7 +161,7 @@ void RunRows(RowFn row, const T* x, const T* y, T* out, int64_t n) {
   }
 }
 
-// By blocks; out may be one of the arguments.
+// In blocks; out may be one of the arguments.
 template <bool kLeft, bool kRight>
 void RunPow(const float* x, const float* y, float* out, int64_t n) {
   constexpr int64_t kBlock = 256;

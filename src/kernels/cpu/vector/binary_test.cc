@@ -36,8 +36,8 @@ std::vector<T> Arguments(uint32_t seed) {
   return values;
 }
 
-// All forms, lengths 0 to 130, any alignment, nothing written outside; want(a, b) is exact or within
-// max_ulps.
+// Tests all forms, lengths 0 to 130, any alignment, and that nothing is written outside; want(a, b) is exact
+// or within max_ulps.
 template <typename In, typename Out>
 void ExpectFunction(BinaryOp op, DataType type, const std::function<Out(In, In)>& want, double max_ulps = 0) {
   const BinaryFns* fns = FindBinary(op, type);
@@ -96,8 +96,8 @@ void ExpectReal(DataType type) {
   expect(BinaryOp::kXdivy, [](T a, T b) { return a == 0 ? 0 : a / b; });
   expect(
       BinaryOp::kXlogy, [](T a, T b) { return a == 0 ? 0 : a * std::log(b); }, 3);
-  // Gradients: a product or two, whose rounding depends on the order and on fused steps. 1 - y * y may
-  // cancel, so the bound is loose there.
+  // Gradients: one or two products, whose rounding depends on the order and on fused operations. 1 - y * y
+  // may cancel, so the bound is loose there.
   expect(
       BinaryOp::kSigmoidGrad, [](T y, T dy) { return dy * y * (1 - y); }, 4);
   expect(
@@ -138,13 +138,13 @@ void ExpectComparisons(DataType type) {
 template <typename T>
 void ExpectInteger(DataType type) {
   using U = std::make_unsigned_t<T>;
-  using Wide = __int128;  // what other operations on T can't overflow
+  using Wide = __int128;  // in which operations on T can't overflow
   const auto expect = [type](BinaryOp op, std::function<Wide(Wide, Wide)> want) {
     ExpectFunction<T, T>(op, type, [want](T a, T b) { return static_cast<T>(static_cast<U>(want(a, b))); });
   };
   expect(BinaryOp::kAdd, [](Wide a, Wide b) { return a + b; });
   expect(BinaryOp::kSub, [](Wide a, Wide b) { return a - b; });
-  // Only uint64 can overflow it, and then the low bits are right.
+  // Only a product of uint64 can overflow it, and its low bits are correct nevertheless.
   expect(BinaryOp::kMul, [](Wide a, Wide b) {
     return static_cast<Wide>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b));
   });

@@ -12,11 +12,11 @@
 namespace millrace::cpu {
 namespace {
 
-// Rows shorter than this are repeated into a buffer where that makes one call of many.
+// Shorter rows are repeated in a buffer if that combines many calls to one.
 constexpr int64_t kShortRow = 128;
 constexpr int64_t kRepeatBytes = 4096;
 
-// Copies of `bytes` bytes, as many as `count`, by doubling.
+// Writes `count` copies of `bytes` bytes, by doubling.
 void Repeat(const char* from, int64_t bytes, int64_t count, char* to) {
   std::memcpy(to, from, static_cast<size_t>(bytes));
   const int64_t total = bytes * count;
@@ -43,7 +43,7 @@ std::optional<Broadcast> Broadcast::Make(std::span<const int64_t> a, std::span<c
     result.output_shape_[rank - i] = size;
     if (__builtin_mul_overflow(result.output_size_, size, &result.output_size_)) return std::nullopt;
     const Dim dim{.size = size, .a_stride = x == 1 ? 0 : a_size, .b_stride = y == 1 ? 0 : b_size};
-    a_size *= x;  // no overflow: divides the product of the result's dims, unless that is 0
+    a_size *= x;  // no overflow: it divides the product of the result's dims, unless that is 0
     b_size *= y;
     if (size == 1) continue;
     const bool mergeable = !dims.empty() && (dims.back().a_stride == 0) == (dim.a_stride == 0) &&
@@ -65,7 +65,7 @@ bool Broadcast::RunRows(const BinaryFns& fns, const char* a, const char* b, int6
                         int64_t out_size, int64_t begin, int64_t end) const {
   const BinaryFn function =
       inner_.a_stride == 0 ? fns.scalar_left : (inner_.b_stride == 0 ? fns.scalar_right : fns.same);
-  // The index of the first row, and where its arguments are.
+  // The index of the first row, and the position of its arguments.
   SmallVector<int64_t, 8> index;
   index.resize(outer_.size());
   int64_t a_at = 0, b_at = 0;
@@ -134,7 +134,7 @@ bool Broadcast::Run(const BinaryFns& fns, const void* a, const void* b, int64_t 
   const int64_t rows = output_size_ / inner_.size;
   const bool short_rows = outer_.size() == 1 && inner_.a_stride != 0 && inner_.b_stride != 0 &&
                           inner_.size < kShortRow && rows > 2 && inner_.size * in_size * 2 <= kRepeatBytes;
-  // Blocks of rows, so that a shard is worth its start.
+  // Blocks of rows, so that a shard is worth its overhead.
   const int64_t block = std::max<int64_t>(1, 4096 / inner_.size);
   ForUnits(parallel, (rows - 1) / block + 1, cost_ns * static_cast<double>(block * inner_.size),
            [&](int64_t begin, int64_t end) {

@@ -17,7 +17,7 @@ int64_t Size(std::span<const int64_t> shape) {
   return size;
 }
 
-// The element of a tensor that an index of the result meets.
+// The element of a tensor for an index of the result.
 int64_t Meet(std::span<const int64_t> shape, std::span<const int64_t> index) {
   int64_t at = 0;
   for (size_t d = 0; d < shape.size(); ++d) {

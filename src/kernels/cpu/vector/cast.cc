@@ -18,7 +18,7 @@ void Copy(const void* in, void* out, int64_t n) {
   std::memmove(out, in, static_cast<size_t>(n * kSize));
 }
 
-// In two steps, by way of a block of another type.
+// In two steps, through a block of another type.
 template <DataType kFrom, DataType kBetween, DataType kTo>
 void Through(const void* in, void* out, int64_t n) {
   const UnaryFn first = FindCast(kFrom, kBetween);
@@ -54,7 +54,7 @@ void ComplexToComplex(const void* in, void* out, int64_t n) {
   for (int64_t i = 0; i < 2 * n; ++i) y[i] = static_cast<To>(x[i]);
 }
 
-// For each pair of a type that needs a step between and one of the others.
+// For each pair of a type that needs an intermediate step and one of the others.
 template <DataType kOne, DataType kBetween, DataType... kOthers>
 UnaryFn FromThrough(DataType to) {
   UnaryFn found = nullptr;
@@ -75,7 +75,7 @@ UnaryFn HalfCast(DataType other, bool from_half) {
                    : ToThrough<kOne, kFloat, kDouble, kInt8, kInt16, kInt32, kInt64, kUint8, kUint16, kUint32,
                                kUint64, kBool, kHalf, kBfloat16, kComplex64, kComplex128>(other);
 }
-// The component's type does the conversion.
+// Uses the conversion of the component's type.
 template <DataType kOne, DataType kComponent, DataType kOtherComponent>
 UnaryFn ComplexCast(DataType other, bool from_complex) {
   return from_complex ? FromThrough<kOne, kComponent, kOtherComponent, kInt8, kInt16, kInt32, kInt64, kUint8,

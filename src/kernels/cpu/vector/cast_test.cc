@@ -157,8 +157,8 @@ TEST_P(CastTest, EveryHalfHasItsValueAndComesBack) {
 }
 
 TEST_P(CastTest, FloatsRoundToTheNearestEvenHalf) {
-  // Between each pair of neighbours: the midpoint goes to the even one, and the floats beside it to the
-  // nearer one.
+  // Between each pair of neighbours: the midpoint is rounded to the even one, and the floats next to it to
+  // the nearer one.
   std::vector<float> in;
   std::vector<uint16_t> want;
   for (uint16_t h = 0; h < 0x7bff; ++h) {

@@ -50,7 +50,7 @@ struct BoxDim {
 };
 using BoxDims = SmallVector<BoxDim, 8>;
 
-// Pieces [begin, end) of the box, counted with the last dim fastest.
+// Copies pieces [begin, end) of the box; the last dim varies fastest.
 void CopyPiecesOfBox(const BoxDims& dims, const char* src, char* dst, int64_t bytes, int64_t begin,
                      int64_t end) {
   const uint32_t last = dims.size() - 1;
@@ -68,7 +68,7 @@ void CopyPiecesOfBox(const BoxDims& dims, const char* src, char* dst, int64_t by
     const int64_t n = std::min(inner.size - index[last], end - begin);
     CopyRun(src, inner.src_stride, dst, inner.dst_stride, n, bytes);
     begin += n;
-    // To the start of the next run; only the first one may have begun inside.
+    // Goes to the start of the next run; only the first run may have begun inside.
     src -= index[last] * inner.src_stride;
     dst -= index[last] * inner.dst_stride;
     index[last] = 0;
@@ -152,7 +152,7 @@ void CopyBox(const void* src, std::span<const int64_t> src_strides, void* dst,
       box.push_back(dim);
     }
   }
-  // A dense last dim makes one larger piece.
+  // A dense last dim is merged to a larger piece.
   if (!box.empty() && box.back().src_stride == elem_size && box.back().dst_stride == elem_size) {
     elem_size *= box.back().size;
     box.pop_back();

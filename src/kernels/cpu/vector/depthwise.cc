@@ -14,7 +14,7 @@ namespace {
 
 constexpr DepthwiseTable const* kTables[] = {&baseline::kDepthwiseTable, &avx2::kDepthwiseTable,
                                              &avx512::kDepthwiseTable};
-// Rows whose sums go to the gradient of the filter one after the other, at least.
+// The least number of rows whose sums are added sequentially to the gradient of the filter.
 constexpr int64_t kLeastRows = 16;
 constexpr int64_t kMostBlocks = 64;
 constexpr int64_t kMostSums = int64_t{1} << 22;  // in all blocks
@@ -31,7 +31,7 @@ const DepthwiseFns<T>& Fns() {
 
 int64_t DivideUp(int64_t a, int64_t b) { return a <= 0 ? 0 : (a - 1) / b + 1; }
 
-// The outputs [begin, end) whose window has element k inside the image, along one side.
+// The outputs [begin, end) along one side for which element k of the window is inside the image.
 struct Range {
   int64_t begin, end;
 };
@@ -56,7 +56,7 @@ struct Taps {
   }
 };
 
-// Cuts [0, size) where the set of taps that apply changes. `ranges`: those of each tap.
+// Cuts [0, size) at the points where the set of taps changes. `ranges`: the range of each tap.
 std::vector<int64_t> Cuts(const std::vector<Range>& ranges, int64_t size) {
   std::vector<int64_t> cuts = {0, size};
   for (const Range& r : ranges) {
@@ -119,12 +119,12 @@ template <typename T>
 void DepthwiseBackpropInput(const DepthwiseParams& p, const T* filter, const T* out_grad, T* in_grad,
                             Parallel& parallel) {
   const int64_t c = p.channels;
-  // Inputs x = o * stride + k * dilation - pad of one remainder by the stride have taps at fixed distances.
-  // For each remainder: the inputs, by their number among those of the remainder, that tap k applies to.
+  // Inputs x = o * stride + k * dilation - pad with equal remainders by the stride have taps at fixed
+  // distances. For each remainder: the inputs, by their index among those of the remainder, that tap k reads.
   const int64_t phases = std::min(p.stride_w, p.in_w);
   struct Phase {
     std::vector<Range> ranges;     // of each tap
-    std::vector<int64_t> outputs;  // of each tap: the output that belongs to number 0
+    std::vector<int64_t> outputs;  // of each tap: the output for index 0
     std::vector<int64_t> cuts;
   };
   std::vector<Phase> plan(static_cast<size_t>(phases));
@@ -178,7 +178,7 @@ void DepthwiseBackpropFilter(const DepthwiseParams& p, const T* input, const T* 
   const int64_t c = p.channels, size = p.filter_h * p.filter_w * c;
   const int64_t rows = p.batch * p.out_h;
   std::fill_n(filter_grad, size, T(0));
-  // Blocks by size alone, so that sums are the same for any number of threads.
+  // Blocks depend only on sizes, so that sums are the same for any number of threads.
   const int64_t most = std::clamp<int64_t>(kMostSums / std::max<int64_t>(size, 1), 1, kMostBlocks);
   const int64_t blocks = std::clamp<int64_t>(rows / kLeastRows, 1, most);
   const int64_t block_rows = DivideUp(rows, blocks);

@@ -273,7 +273,7 @@ MR_INLINE VecF Erf(VecF x) {
   return a < 1 ? near : CopySign(far, x);
 }
 
-// The largest |x| for which SinCos reduces accurately without more bits of pi.
+// The largest |x| for which the reduction by multiples of pi / 2 below is accurate enough.
 inline constexpr float kSinMax = 8192.0f;
 
 // sin(x) for quadrant 0, cos(x) for quadrant 1; |x| <= kSinMax.

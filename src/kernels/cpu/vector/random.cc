@@ -13,12 +13,12 @@
 namespace millrace::cpu {
 namespace {
 
-// Blocks that TensorFlow sets aside for each output of a distribution that rejects.
+// The number of blocks that TensorFlow reserves for each output of a rejection method.
 constexpr int64_t kReservedPerOutput = 256;
 
 using Block = PhiloxRandom::Block;
 
-// half and bfloat16 as their own types: the same bits would be one type twice.
+// Separate types for half and bfloat16: as plain bits they would be the same type.
 struct HalfBits {
   uint16_t bits;
 };
@@ -38,7 +38,7 @@ T Narrow(float x) {
   }
 }
 
-// A distribution gives kGroup results from the position of its group.
+// A distribution gives kGroup results for the position of their group.
 template <typename T>
 struct Uniform {
   using Result = T;
@@ -162,7 +162,7 @@ UniformInteger<T> MakeUniformInteger(int64_t lo, int64_t hi) {
 
 void FillRandomUniform(const PhiloxRandom& base, DataType type, void* out, int64_t begin, int64_t end) {
   if (type != DataType::kFloat) return FillReal<Uniform>(base, type, out, begin, end);
-  // Whole groups by the vectorised loop, which takes no part of one.
+  // Whole groups are filled by the vectorised loop, which does not support parts.
   constexpr int64_t kGroup = Uniform<float>::kGroup;
   const int64_t first = std::min(end, (begin + kGroup - 1) / kGroup * kGroup);
   const int64_t last = std::max(first, end / kGroup * kGroup);

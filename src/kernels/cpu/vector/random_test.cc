@@ -75,7 +75,7 @@ TEST_P(RandomTest, EqualSeedsGiveTensorFlowsNumbersInBothRuns) {
       if (golden.type == "DT_FLOAT") {
         const std::vector<float> got = Floats(golden, base);
         for (const Golden::Sample& sample : run) {
-          // Nine digits name a float. Uniforms are exact; a normal may differ in its last bit where another
+          // Nine digits identify a float. Uniforms are exact; a normal may differ in its last bit if another
           // library computes the logarithm and the sine.
           const auto want = static_cast<float>(sample.value);
           const double bound = golden.op == "RandomUniform" ? 0 : std::fabs(want) * 2.4e-7;

@@ -14,8 +14,8 @@
 namespace millrace::cpu {
 namespace {
 
-// A row longer than this is reduced in pieces, and then the row of their results: a tree that bounds rounding
-// errors and gives threads something to share. The same for columns by rows, and these by blocks of columns.
+// A longer row is reduced in pieces, and then the row of their results: a tree that bounds rounding errors
+// and that threads can share. Columns are likewise cut by rows, and by blocks of columns.
 constexpr int64_t kRowPiece = 8192;
 constexpr int64_t kPieceElements = 16384;
 constexpr int64_t kMinPieceRows = 32;
@@ -23,7 +23,7 @@ constexpr int64_t kMaxPieceRows = 128;
 constexpr int64_t kColumnBlock = 512;  // a multiple of the width that any columns() works in
 constexpr double kCostNs = 0.15;       // of an element
 
-// The operands of a reduction, after half types have been converted to float.
+// The operands of a reduction, after half types were converted to float.
 struct Work {
   ReduceFns fns;
   int64_t size;  // bytes per element
@@ -157,7 +157,7 @@ void FillComplexIdentity(ReduceOp op, std::complex<T>* out, int64_t n) {
   std::fill_n(out, n, std::complex<T>(IdentityOf<T>(op), op == ReduceOp::kMean ? IdentityOf<T>(op) : T(0)));
 }
 
-// Divides the sums by the count. The integers' quotient truncates.
+// Divides the sums by the count; integers truncate.
 template <typename T>
 void Divide(T* sums, int64_t n, double count) {
   for (int64_t i = 0; i < n; ++i) sums[i] = static_cast<T>(sums[i] / static_cast<T>(count));
@@ -173,7 +173,7 @@ void DivideIntegers(T* sums, int64_t n, int64_t count) {
   }
 }
 
-// Calls f with a T* of the type's elements; complex numbers and half types never come here.
+// Calls f with a T* of the type's elements; not for complex numbers and half types.
 template <typename F>
 void WithType(DataType type, void* data, F f) {
   switch (type) {
@@ -201,7 +201,7 @@ void WithType(DataType type, void* data, F f) {
   }
 }
 
-// Runs of kept and reduced dims in turn, outermost first.
+// Runs of alternately kept and reduced dims, outermost first.
 struct Run {
   int64_t size;
   bool reduced;
@@ -221,8 +221,8 @@ Runs MergeDims(std::span<const int64_t> dims, std::span<const bool> reduced) {
   return runs;
 }
 
-// All elements > 0. One pass for each reduced run, the innermost first, because it is the one that shrinks
-// the data while it is read in order.
+// There are elements. One pass for each reduced run, the innermost first, because it reduces the size of the
+// data and reads it in order.
 void ReduceRuns(const Work& work, Runs runs, const char* in, char* out) {
   std::unique_ptr<char[]> held;
   while (true) {
@@ -268,7 +268,7 @@ void FillEmpty(ReduceOp op, DataType type, void* out, int64_t n) {
   }
 }
 
-// kept and count are the numbers of results and of elements in each. Not for half types.
+// kept and count are the number of results and of elements for each. Not for half types.
 void ReduceMerged(ReduceOp op, DataType type, Runs runs, int64_t kept, int64_t count, const void* in,
                   void* out, Parallel& parallel) {
   if (kept == 0) return;
@@ -281,7 +281,7 @@ void ReduceMerged(ReduceOp op, DataType type, Runs runs, int64_t kept, int64_t c
     std::memcpy(out, in, static_cast<size_t>(kept * ElementSize(type)));
     return;
   }
-  // Sums of complex numbers are sums of their parts.
+  // Sums of complex numbers are computed as sums of their parts.
   if (IsComplex(type) && op != ReduceOp::kProd) {
     type = type == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
     kept *= 2;

@@ -76,7 +76,7 @@ TEST_P(ResponseNormTest, IsItsDefinition) {
   }
 }
 
-// One large channel must not swallow the small ones that are out of its reach, nor NaN those.
+// A large channel must not affect small ones out of its reach, nor must a NaN.
 TEST_P(ResponseNormTest, ChannelsOutOfReachDoNotCount) {
   SerialParallel parallel;
   const ResponseNorm norm{40, 2, 1, 1, 0.5f};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kCostNs = 0.8;  // of an element
 
-// Blocks of rows, so that shards of short rows are worth their start; fn gets ranges of rows.
+// Blocks of rows, so that shards of short rows are worth their overhead; fn gets ranges of rows.
 void ForRows(Parallel& parallel, int64_t rows, int64_t cols, ShardFn fn) {
   const int64_t block = std::max<int64_t>(1, 2048 / std::max<int64_t>(1, cols));
   if (rows <= block) {
@@ -25,7 +25,7 @@ void ForRows(Parallel& parallel, int64_t rows, int64_t cols, ShardFn fn) {
 
 using RowsFn = void (*)(const float*, float*, int64_t, int64_t);
 
-// Through float, one row at a time.
+// Converts to float, one row at a time.
 void HalfRows(DataType type, RowsFn function, const void* logits, void* out, int64_t rows, int64_t cols,
               Parallel& parallel) {
   ForRows(parallel, rows, cols, [&](int64_t begin, int64_t end) {

@@ -89,7 +89,7 @@ void ExpectXent(DataType type, double tolerance) {
       ASSERT_NEAR(loss[static_cast<size_t>(r)], static_cast<double>(total),
                   tolerance * 20 * (1 + std::fabs(total)));
     }
-    // The op may give its gradient the memory of either argument.
+    // The op may write the gradient to the memory of either argument.
     std::vector<T> in_logits = logits, in_labels = labels, again(loss.size());
     SoftmaxXent(type, shape, in_logits.data(), labels.data(), again.data(), in_logits.data(), parallel);
     ASSERT_EQ(in_logits, backprop);

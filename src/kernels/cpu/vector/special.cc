@@ -15,10 +15,10 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon() / 2;
-// Enough for any a below kLarge; the number that is needed grows with the root of a.
+// Enough for any a below kLarge; the required number grows with the root of a.
 constexpr int kMaxTerms = 20000;
 constexpr double kLarge = 1e4;
-// Below this x, e^x is 0, also with a factor.
+// For x below this, e^x is 0, also with a factor.
 constexpr double kLogOfNothing = -800;
 
 double Lgamma(double x) {
@@ -155,7 +155,7 @@ double BetaFraction(double a, double b, double x) {
   return h;
 }
 
-// By the sum of Euler and Maclaurin, for q > 0.
+// By the Euler-Maclaurin sum, for q > 0.
 double PositiveZeta(double x, double q) {
   // The values (2k)! / B_2k.
   static constexpr double kFactors[] = {12,
@@ -213,7 +213,7 @@ double BesselIe(int order, double x) {
 // Reflection for x <= 0, recurrence up to 10, then the asymptotic series in 1/x^2.
 double Digamma(double x) {
   if (std::isnan(x)) return x;
-  // At the poles TensorFlow gives infinity, whatever the side.
+  // At the poles TensorFlow returns infinity, whatever the side.
   if (x <= 0 && std::floor(x) == x) return kInf;
   double result = 0;
   if (x < 0) {
@@ -242,7 +242,7 @@ double IgammaGradA(double a, double x) {
   if (!InIgammaDomain(a, x)) return kNan;
   if (x == 0 || std::isinf(x) || std::isinf(a)) return 0;
   if (a >= kLarge) {
-    // P changes over the root of a: differences of fourth order.
+    // P changes on the scale of the root of a: differences of fourth order.
     const double h = 0.01 * std::sqrt(a);
     const auto p = [&](double steps) { return LargeIgamma(a + steps * h, x).p; };
     return (8 * (p(1) - p(-1)) - (p(2) - p(-2))) / (12 * h);
@@ -261,7 +261,7 @@ double GammaSampleGrad(double a, double x) {
   if (!InIgammaDomain(a, x)) return kNan;
   if (x == 0) return 0;
   if (std::isinf(x) || std::isinf(a)) return kNan;
-  if (x > 1e100) return x / a;  // so far out, the fraction's terms would not be numbers
+  if (x > 1e100) return x / a;  // here, the terms of the fraction would overflow
   if (a >= kLarge) {
     const double density = std::exp((a - 1) * std::log(x) - x - Lgamma(a));
     return density > 0 ? -IgammaGradA(a, x) / density : x / a;
@@ -290,7 +290,7 @@ double Zeta(double x, double q) {
   if (q > 0) return std::isinf(q) || std::isinf(x) ? (q < 1 ? kInf : q == 1 ? 1 : 0) : PositiveZeta(x, q);
   if (q == std::floor(q)) return kInf;  // a term is 1 / 0
   if (x != std::floor(x)) return kNan;  // powers of negative numbers
-  // The terms with negative bases are those of two sums over positive ones, except for their sign.
+  // The sum of terms with negative bases is that of two sums over positive ones, except for the sign.
   const double r = q - std::floor(q);
   const double sign = std::fmod(x, 2) == 0 ? 1 : -1;
   return sign * (PositiveZeta(x, 1 - r) - PositiveZeta(x, 1 - q)) + PositiveZeta(x, r);

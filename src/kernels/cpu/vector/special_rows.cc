@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The series and fractions of special.cc for eight elements at a time. What is finished adds zeros, or keeps
-// what it has, until the others are. Arguments that are not ordinary go through special.cc.
+// The series and fractions of special.cc for eight elements at a time. Finished elements add zeros, or keep
+// their values, until the others are finished. Extreme arguments are computed by special.cc.
 #include "kernels/cpu/vector/special_rows.h"
 
 #include <bit>
@@ -21,7 +21,7 @@ constexpr double kEpsilon = std::numeric_limits<double>::epsilon() / 2;
 constexpr int kMaxTerms = 20000;
 using Numbers = double[kLanes];
 
-// log(gamma(a)) for a > 0, by Stirling's series eight steps further.
+// log(gamma(a)) for a > 0, by Stirling's series at a + 8.
 inline MR_INLINE_LAMBDA double LoopLgamma(double a) {
   const double product = (a * (a + 1)) * ((a + 2) * (a + 3)) * (((a + 4) * (a + 5)) * ((a + 6) * (a + 7)));
   const double y = a + 8, inverse = 1 / y, z = inverse * inverse;
@@ -36,7 +36,7 @@ inline MR_INLINE_LAMBDA double LoopLgamma(double a) {
   return ((y - 0.5) * LoopLog(y) - y + 0.91893853320467274178) + (p * inverse - LoopLog(product));
 }
 
-// The derivative of it.
+// Its derivative.
 inline MR_INLINE_LAMBDA double LoopDigamma(double a) {
   double sum = 0;
   for (int k = 0; k < 8; ++k) sum += 1 / (a + k);
@@ -87,7 +87,7 @@ inline MR_INLINE_LAMBDA void SeriesLanes(const double* a, const double* x, doubl
   }
 }
 
-// Fraction() of special.cc: convergents p / q, where q is kept at 1 unless it is 0.
+// Fraction() of special.cc: convergents p / q, normalised to q = 1 unless q is 0.
 template <bool kSlope>
 inline MR_INLINE_LAMBDA void FractionLanes(const double* a, const double* x, double* value, double* slope) {
   Numbers p0, dp0, q0, dq0, p1, dp1, q1, dq1, going;
@@ -136,7 +136,7 @@ inline MR_INLINE_LAMBDA void FractionLanes(const double* a, const double* x, dou
 
 enum class Part { kP, kQ, kSlope };
 
-// Whether the series or the fraction gives P and Q of ordinary arguments.
+// Whether the series or the fraction is accurate for P and Q of these arguments.
 bool IsOrdinary(double a, double x) {
   return a > 1e-100 && a < 1e4 && x > 1e-100 && x < 1e4 && std::abs(x - a) < 30 * std::sqrt(a) + 30;
 }
@@ -167,7 +167,7 @@ void IgammaLanes(bool fraction, const double* a, const double* x, double* out) {
   });
 }
 
-// Calls run(kind, lanes of arguments, lanes of results) for what is of one kind (0 or 1), and one(i) for
+// Calls run(kind, lanes of arguments, lanes of results) for elements of one kind (0 or 1), and one(i) for
 // elements whose kind is negative.
 template <int kArguments, typename Kind, typename Run, typename One>
 void ForLanes(const double* const* in, double* out, int64_t n, const Kind& kind, const Run& run,
@@ -242,7 +242,7 @@ inline MR_INLINE_LAMBDA void BetaFractionLanes(const double* a, const double* b,
   }
 }
 
-// The sum of Euler and Maclaurin; x > 1 and q > 0.
+// The Euler-Maclaurin sum; x > 1 and q > 0.
 inline MR_INLINE_LAMBDA void ZetaLanes(const double* x, const double* q, double* out) {
   // The values (2k)! / B_2k.
   constexpr double kFactors[] = {12,           -720, 30240, -1209600, 47900160, -1.8924375803183791606e9,
@@ -268,7 +268,7 @@ inline MR_INLINE_LAMBDA void ZetaLanes(const double* x, const double* q, double*
   }
 }
 
-// The terms behind the seventh of the series are small beside the sum, and the powers exact enough.
+// The terms after the seventh of the series are negligible, and the powers exact enough.
 bool IsOrdinaryZeta(double x, double q) { return x > 1 && x < 20 && q > 1e-10 && q < 1e10; }
 
 }  // namespace
@@ -301,7 +301,7 @@ void BetaincRow(const double* a, const double* b, const double* x, double* out, 
           const double sign = kind == 0 ? 1 : -1;
           MR_LANES
           for (int l = 0; l < kLanes; ++l) {
-            // The logarithm of 1 - x with what is lost of x in the difference.
+            // The logarithm of 1 - x, corrected by the rounding error of the difference.
             const double rest = 1 - x[l], of_x = LoopLog(x[l]);
             const double of_rest = LoopLog(rest) + ((1 - rest) - x[l]) / rest;
             const double logs = (kind == 0 ? a : b)[l] * of_x + (kind == 0 ? b : a)[l] * of_rest;
@@ -348,20 +348,20 @@ void PolygammaRow(const double* order, const double* x, double* out, int64_t n) 
 
 namespace {
 
-constexpr uint32_t kTooLarge = 0x4b800000;  // the bits of 2^24, from where on all numbers are even
+constexpr uint32_t kTooLarge = 0x4b800000;  // the bits of 2^24; from there on all numbers are even
 
-// Towards zero; 0 for what is too large, or no number.
+// Rounds towards zero; 0 for NaN and values out of range.
 inline MR_INLINE_LAMBDA int32_t LoopInteger(float y) {
   const auto bits = std::bit_cast<uint32_t>(y);
   const uint32_t mask = (bits & 0x7fffffff) < kTooLarge ? ~uint32_t{0} : 0;
   return static_cast<int32_t>(std::bit_cast<float>(bits & mask));
 }
 
-// |x|^y in double for a normal |x| and |y| < 2^24, with the sign that an integer y gives it.
+// |x|^y in double for a normal |x| and |y| < 2^24, with the sign for an integer y.
 inline MR_INLINE_LAMBDA double LoopPow(float x, float y) {
   constexpr uint64_t kRoot = 0x3fe6a09e667f3bcd;  // of 1/2
   const uint64_t above = std::bit_cast<uint64_t>(static_cast<double>(std::abs(x))) - kRoot;
-  // |x| = m 2^k, as LoopLog has it.
+  // |x| = m 2^k, as in LoopLog.
   const double k =
       std::bit_cast<double>((((above >> 52) + 2048) & 4095) | 0x4330000000000000) - (0x1p52 + 2048);
   const double m = std::bit_cast<double>((above & 0xfffffffffffff) + kRoot);
@@ -391,8 +391,8 @@ inline MR_INLINE_LAMBDA double LoopPow(float x, float y) {
                                (sign << 63));
 }
 
-// Whether LoopPow is right for all of a number of arguments. By bits, of which the compiler makes no paths;
-// so a number that is not normal and counts as zero is no integer.
+// Whether LoopPow is correct for all of a number of arguments. With bits, for which the compiler needs no
+// branches; so a denormal number, which counts as zero, is not an integer.
 struct PowerBits {
   uint32_t least = ~uint32_t{0}, most = 0, most_y = 0, fractions = 0;
 
@@ -402,7 +402,7 @@ struct PowerBits {
     least = base < least ? base : least;
     most = base > most ? base : most;
     most_y = power > most_y ? power : most_y;
-    // Of negative x.
+    // For negative x.
     fractions |= (std::bit_cast<uint32_t>(static_cast<float>(LoopInteger(y))) ^ y_bits) & -(x_bits >> 31);
   }
   bool ordinary() const {
@@ -430,7 +430,7 @@ void PowRow(const float* x, const float* y, float* out, int64_t n) {
       own.Add(a[i], b[i]);
       if (!own.ordinary()) results[i] = std::pow(a[i], b[i]);
     }
-    for (int64_t i = 0; i < count; ++i) out[begin + i] = results[i];  // perhaps the arguments
+    for (int64_t i = 0; i < count; ++i) out[begin + i] = results[i];  // may overwrite the arguments
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Against integrals and sums by their definitions, and against identities.
+// Compares with integrals and sums by definition, and with identities.
 #include "kernels/cpu/vector/special.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using L = long double;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// The integral of f over [from, to] by the tanh-sinh rule, which bears poles at the ends.
+// The integral of f over [from, to] by the tanh-sinh rule, which handles poles at the ends.
 template <typename F>
 L Integral(F f, L from, L to) {
   const L middle = (from + to) / 2, half = (to - from) / 2, h = 1.0L / 128;
@@ -33,7 +33,7 @@ L Integral(F f, L from, L to) {
   return sum * h;
 }
 
-// From 0, where f may have a pole: by t = to s^10, which makes it flat.
+// From 0, where f may have a pole: the substitution t = to s^10 flattens it.
 template <typename F>
 L IntegralFromZero(F f, L to) {
   return Integral([&](L s) { return f(to * std::pow(s, 10.0L)) * to * 10 * std::pow(s, 9.0L); }, 0, 1);
@@ -51,7 +51,7 @@ TEST(SpecialTest, IncompleteGammasAreTheirIntegrals) {
       if (x <= 0) continue;
       const L log_gamma = std::lgamma(static_cast<L>(a));
       const auto density = [&](L t) { return std::exp((a - 1) * std::log(t) - t - log_gamma); };
-      // Most of it lies within 12 deviations.
+      // Almost all of it is within 12 deviations.
       const L begin = static_cast<L>(a) - 12 * std::sqrt(static_cast<L>(a));
       const L p = a < 200 ? IntegralFromZero(density, x) : Integral(density, begin, x);
       SCOPED_TRACE(testing::Message() << "a " << a << " x " << x);
@@ -72,7 +72,7 @@ TEST(SpecialTest, IncompleteGammasAreTheirIntegrals) {
     EXPECT_TRUE(std::isnan(IgammaGradA(a, x)));
     EXPECT_TRUE(std::isnan(GammaSampleGrad(a, x)));
   }
-  // However large, they end.
+  // Terminates for any argument.
   EXPECT_NEAR(Igamma(1e15, 1e15), 0.5, 1e-6);
   EXPECT_EQ(Igamma(1e300, 1), 0);
   EXPECT_EQ(Igamma(1, 1e300), 1);
@@ -122,7 +122,7 @@ TEST(SpecialTest, TheIncompleteBetaIsItsIntegral) {
 TEST(SpecialTest, ZetaIsItsSum) {
   for (const double x : {1.5, 2.0, 3.7, 10.0, 60.0}) {
     for (const double q : {0.1, 1.0, 2.5, 9.0, 100.0}) {
-      // The rest of the sum is an integral, except for derivatives at its begin.
+      // The rest of the sum is an integral, except for derivatives at its start.
       constexpr int kTerms = 20000;
       L sum = 0;
       for (int k = kTerms - 1; k >= 0; --k) sum += std::pow(static_cast<L>(q) + k, -static_cast<L>(x));
@@ -134,7 +134,7 @@ TEST(SpecialTest, ZetaIsItsSum) {
     }
   }
   EXPECT_NEAR(Zeta(2, 1), M_PI * M_PI / 6, 1e-14);
-  for (const double x : {2.0, 3.0, 4.0}) {  // below 0 by what is added
+  for (const double x : {2.0, 3.0, 4.0}) {  // below 0 by recurrence
     L sum = Zeta(x, 0.25);
     for (const double term : {-0.75, -1.75, -2.75}) sum += std::pow(static_cast<L>(term), -static_cast<L>(x));
     EXPECT_NEAR(Zeta(x, -2.75), static_cast<double>(sum), 1e-12);
@@ -183,7 +183,7 @@ TEST(SpecialTest, BesselFunctionsAreTheirIntegrals) {
   EXPECT_TRUE(std::isnan(BesselI1e(kNan)));
 }
 
-// Every pair of these, so that series, fractions and what is not ordinary meet in one row.
+// All pairs of these, so that series, fractions and extreme arguments are mixed in one row.
 TEST(SpecialRowsTest, RowsAreTheFunctionsOfTheirElements) {
   const std::vector<double> values = {1e-200, 1e-9,  0.1, 0.5, 0.99, 1.0,  1.5,  2.0,  3.0,   7.25, 20.0,
                                       150.0,  999.0, 9e3, 2e4, 0.0,  -0.5, -2.0, kInf, -kInf, kNan, 0.3};

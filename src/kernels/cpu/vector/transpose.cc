@@ -16,7 +16,7 @@ constexpr int64_t kUnitColumnBytes = 256;  // whole cache lines of the input
 constexpr int64_t kUnitBytes = 1 << 18;
 constexpr double kCostNsPerByte = 0.1;
 
-// An axis of the output, and how far a step along it goes in either array, in elements.
+// An axis of the output, and its stride in either array, in elements.
 struct Axis {
   int64_t size;
   int64_t in_stride;
@@ -24,7 +24,7 @@ struct Axis {
 };
 using Axes = SmallVector<Axis, 8>;
 
-// The output's axes, outermost first, without those of size 1 and with those merged that stay neighbours.
+// The output's axes, outermost first, without those of size 1; axes that stay adjacent are merged.
 Axes MergeAxes(std::span<const int64_t> dims, std::span<const int> perm) {
   SmallVector<int64_t, 8> strides;
   strides.resize(static_cast<uint32_t>(dims.size()));
@@ -62,8 +62,8 @@ void CopyAxes(const Axes& axes, const void* in, int64_t elem_size, void* out, Pa
   CopyBox(in, in_strides, out, out_strides, dims, elem_size, parallel);
 }
 
-// How a plane is cut into units of work. A unit writes few rows of the output, and long parts of them: two
-// threads that write parts of one cache line slow each other down more than both gain.
+// The division of a plane into units of work. A unit writes few rows of the output, and long parts of them:
+// threads that write parts of the same cache line slow each other down.
 struct PlaneUnits {
   PlaneUnits(int64_t all_rows, int64_t all_columns, int64_t elem_size) {
     columns = std::min(all_columns, std::max<int64_t>(1, kUnitColumnBytes / elem_size));
@@ -73,11 +73,11 @@ struct PlaneUnits {
     count = across * ((all_rows - 1) / rows + 1);
   }
   int64_t rows, columns;  // of a unit, in the input
-  int64_t across;         // units side by side
+  int64_t across;         // units in a row of units
   int64_t count;
 };
 
-// The planes of the last axis of the input and the last axis of the output, for each index of the others.
+// Transposes the planes of the last axes of the input and of the output, for each index of the others.
 void TransposePlanes(const Axes& axes, uint32_t column_axis, const char* in, int64_t elem_size, char* out,
                      Parallel& parallel) {
   const TransposeFn function =
@@ -136,7 +136,7 @@ void Transpose(const void* in, std::span<const int64_t> dims, std::span<const in
                void* out, Parallel& parallel) {
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;
   Axes axes = MergeAxes(dims, perm);
-  // An innermost axis that stays makes larger elements of what it holds.
+  // An innermost axis that stays is merged to larger elements.
   if (!axes.empty() && axes.back().in_stride == 1) {
     const int64_t n = axes.back().size;
     elem_size *= n;

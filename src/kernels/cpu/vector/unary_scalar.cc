@@ -42,7 +42,7 @@ T Real(T x) {
   if constexpr (kOp == UnaryOp::kBesselI1e) return static_cast<T>(BesselI1e(x));
 }
 
-// Squares of floats fit into a double; an infinite part wins over NaN.
+// Squares of floats fit into a double; an infinite part takes precedence over NaN.
 inline float Magnitude(std::complex<float> x) {
   const double re = x.real(), im = x.imag();
   const auto magnitude = static_cast<float>(std::sqrt(re * re + im * im));
@@ -93,8 +93,8 @@ auto Complex(std::complex<T> x) {
   if constexpr (kOp == UnaryOp::kAtanh) return std::atanh(x);
 }
 
-// Of the bits of x, by sums of neighbouring fields: loops over it are vectorised, unlike those over
-// std::popcount.
+// The number of bits that are set in x, by sums of adjacent fields: loops over it are vectorised, unlike
+// those over std::popcount.
 template <typename U>
 uint8_t CountBits(U x) {
   x = static_cast<U>(x - ((x >> 1) & static_cast<U>(0x5555555555555555u)));
@@ -131,7 +131,7 @@ void Loop(const void* in, void* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = kFunction(x[i]);
 }
 
-// By blocks of the two parts.
+// In blocks of real and imaginary parts.
 void Angles(const void* in, void* out, int64_t n) {
   constexpr int64_t kBlock = 256;
   const auto* x = static_cast<const float*>(in);

@@ -23,7 +23,7 @@ long double Softplus(long double x) { return x > 60 ? x : std::log1p(std::exp(x)
 long double Sigmoid(long double x) { return 1 / (1 + std::exp(-x)); }
 long double Rint(long double x) { return std::nearbyint(x); }
 
-// The measured maxima, rounded up; the vectorised functions are at most 2.7 units off.
+// The measured maxima, rounded up; the errors of the vectorised functions are at most 2.7 units.
 const std::vector<Accuracy>& Accuracies() {
   using L = long double;
   static const std::vector<Accuracy> all = {
@@ -95,7 +95,7 @@ long double ScaledBesselI(int order, long double x) {
   return order == 1 && std::signbit(x) ? -sum : sum;
 }
 
-// Functions of floats by vectors whose functions of doubles are a library's. For positive arguments.
+// Functions of floats that are vectorised and whose double versions are a library's. For positive arguments.
 const std::vector<Accuracy>& AccuraciesOfFloats() {
   using L = long double;
   static const std::vector<Accuracy> all = {
@@ -107,7 +107,7 @@ const std::vector<Accuracy>& AccuraciesOfFloats() {
   return all;
 }
 
-// Where x / (1 + |x|) and the like are infinity over infinity, so is the reference.
+// If x / (1 + |x|) and the like are infinity over infinity, so is the reference.
 template <typename T>
 void ExpectAccurate(DataType type, const std::vector<Accuracy>& accuracies, const std::vector<T>& in) {
   std::vector<T> out(in.size());
@@ -119,7 +119,7 @@ void ExpectAccurate(DataType type, const std::vector<Accuracy>& accuracies, cons
     size_t at = 0;
     for (size_t i = 0; i < in.size(); ++i) {
       const long double expected = a.reference(in[i]);
-      // Kernels flush denormal results; this function does so itself.
+      // Kernels flush denormal results to zero; this function does so itself.
       const bool is_flushed = a.op == UnaryOp::kSigmoid && out[i] == 0 && sizeof(T) == sizeof(float) &&
                               std::fabs(expected) < static_cast<long double>(std::numeric_limits<T>::min());
       const double error = is_flushed ? 0 : Ulps(out[i], expected);
@@ -143,7 +143,7 @@ TEST_P(UnaryTest, DoublesAreWithinTheStatedError) {
 TEST_P(UnaryTest, SpecialFunctionsOfFloatsAreWithinTheStatedError) {
   std::vector<float> in = SweepOfFloats<float>();
   std::erase_if(in, [](float x) { return std::signbit(x); });
-  // Around the zeros of lgamma and of digamma, and where the formulas change.
+  // Near the zeros of lgamma and of digamma, and at the boundaries of formulas.
   for (const float x : {0.5f, 1.0f, 1.4616321f, 1.5f, 2.0f, 2.5f, 6.0f, 8.0f, 10.0f}) {
     float low = x, high = x;
     for (int i = 0; i < 200; ++i) {
@@ -153,7 +153,7 @@ TEST_P(UnaryTest, SpecialFunctionsOfFloatsAreWithinTheStatedError) {
   }
   ExpectAccurate<float>(DataType::kFloat, AccuraciesOfFloats(), in);
 }
-// Lanes that are not positive take the function of doubles.
+// For lanes that are not positive the double version is used.
 TEST_P(UnaryTest, SpecialFunctionsOfMixedSigns) {
   std::vector<float> in;
   for (int i = -400; i < 400; ++i) in.push_back(static_cast<float>(i) / 16);
@@ -211,7 +211,7 @@ void ExpectSpecialValues(DataType type) {
     EXPECT_TRUE(Same(out, c.want)) << "op " << int(c.op) << " of " << c.in << ": " << out << ", not "
                                    << c.want;
   }
-  // NaN comes out of every function of floats but the sign.
+  // All functions of floats except the sign return NaN for NaN.
   for (int op = 0; op < static_cast<int>(UnaryOp::kIsNan); ++op) {
     if (static_cast<UnaryOp>(op) == UnaryOp::kSign) continue;
     T out;

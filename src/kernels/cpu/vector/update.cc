@@ -32,7 +32,7 @@ const UpdateFns* FindUpdate(UpdateRule rule, DataType type) {
   return fns != nullptr && fns->run != nullptr ? fns : nullptr;
 }
 
-// Blocks of half or bfloat16 go through float.
+// Converts blocks of half or bfloat16 to float.
 void RunHalf(const UpdateFns& fns, DataType type, void* const* slots, const void* const* from,
              const void* grad, const void* scalars, int64_t n) {
   using Block = std::array<float, kHalfBlock>;
@@ -79,7 +79,7 @@ class Updater {
     }
   }
 
-  // n elements: of the slots from `at`, of the gradient from `grad_at`.
+  // Updates n elements: of the slots from `at`, of the gradient from `grad_at`.
   void Run(int64_t at, int64_t grad_at, int64_t n) const {
     void* slots[kMaxUpdateSlots];
     const void* from[kMaxUpdateSlots];
@@ -94,8 +94,8 @@ class Updater {
       fns_.run(slots, from, grad, scalars_, n, stream_);
     }
   }
-  // For n elements in all, of which Run gets parts: written around the caches when none of the arrays would
-  // stay there, and none is read again.
+  // For n elements in all, parts of which Run gets: writes around the caches if none of the arrays would stay
+  // there, and none is read again.
   void ChooseStreaming(int64_t n) {
     stream_ = n * size_ >= kMinStreamBytes;
     for (int k = 0; k < fns_.slots; ++k) {
@@ -133,8 +133,8 @@ void Update(const UpdateArgs& args, int64_t n, Parallel& parallel) {
 void UpdateRows(const UpdateArgs& args, std::span<const int64_t> indices, int64_t rows, int64_t row_size,
                 Parallel& parallel) {
   const Updater updater(args);
-  // Each part has some rows of the variable and passes over the indices of others: so a row that occurs twice
-  // is changed in the order of the indices.
+  // Each part has some rows of the variable and skips indices of others: so a row that occurs twice is
+  // updated in the order of the indices.
   const auto change = [&](int64_t first, int64_t last) {
     for (size_t i = 0; i < indices.size(); ++i) {
       if (indices[i] < first || indices[i] >= last) continue;

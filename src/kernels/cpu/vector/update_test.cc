@@ -140,7 +140,7 @@ std::vector<T> Numbers(int64_t n, uint32_t seed, double lo, double hi) {
   return values;
 }
 
-// Arguments of a rule over n elements, with what they point to.
+// Arguments of a rule over n elements, and the arrays they point to.
 template <typename T>
 struct Case {
   Case(UpdateRule rule, DataType type, int64_t n, std::vector<T> s) : scalars(std::move(s)) {
@@ -150,7 +150,7 @@ struct Case {
     grad = Numbers<T>(n, 4, -2, 2);
     if (n > 8) grad[5] = T(0);
     for (int k = 0; k < kMaxUpdateSlots; ++k) {
-      // Sums of squares are larger than the squares of means.
+      // The mean of squares is larger than the square of the mean.
       slots.push_back(Numbers<T>(n, 5 + static_cast<uint32_t>(k), k == 0 ? -1 : 0.25, k < 2 ? 0.5 : 1));
     }
     before = slots;
@@ -260,7 +260,7 @@ TEST_P(UpdateTest, AnyNumberOfShardsGivesTheSameBits) {
   }
 }
 
-// Each row equals that of one dense step, in order, with any number of threads.
+// Each row equals the result of one dense step, in order, with any number of threads.
 TEST_P(UpdateTest, RowsAreChangedInTheOrderOfTheIndices) {
   const int64_t rows = 37;
   for (const int64_t width : {int64_t{1}, int64_t{5}, int64_t{64}, int64_t{200}}) {
@@ -285,7 +285,7 @@ TEST_P(UpdateTest, RowsAreChangedInTheOrderOfTheIndices) {
   }
 }
 
-// Sizes at which values are written through the caches and at which they are not, parts that begin anywhere.
+// Sizes at which values are written through the caches and around them; parts that begin anywhere.
 TEST_P(UpdateTest, NewValuesBesideTheOldOnesAreThoseInPlace) {
   for (const int64_t n : {int64_t{1}, int64_t{33}, int64_t{5000}, (kMinStreamBytes >> 2) + 77}) {
     for (int r = 0; r < kRules; ++r) {
