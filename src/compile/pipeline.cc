@@ -55,10 +55,10 @@ constexpr PassInfo kOptionalPasses[] = {
     {"memory", "an order of nodes that needs less memory at a time", "memory_optimization", ""},
 };
 
-// Unless the options say how many.
+// Unless the options set the number.
 constexpr int kMaxRounds = 5;
-// Rounds beyond the first are for graphs of which the nodes of all rounds together are no more than this: so
-// that compiling stays linear.
+// Further rounds run only while the total number of nodes of all rounds is at most this, so that compilation
+// stays linear.
 constexpr int64_t kNodeBudget = 1'000'000;
 
 std::string Count(std::string_view what, int count, std::string_view unit) {
@@ -72,7 +72,7 @@ bool HasControlFlow(const Graph& graph) {
   return false;
 }
 
-// One compilation. Each pass changes graph_, or puts another there, and returns a note; the last one leaves
+// One compilation. Each pass changes graph_, or replaces it, and returns a note; the last one sets
 // partitions.
 class Compilation {
  public:
@@ -118,11 +118,11 @@ class Compilation {
     MR_RETURN_IF_ERROR(Rewrite());
     MR_RETURN_IF_ERROR(SplitProducts());
     MR_RETURN_IF_ERROR(Pass("layout", "changed", "nodes", [&]() -> StatusOr<int> {
-      // Constants that it makes are not what loops and conditions wait for.
+      // Loops and conditions do not wait for the constants that it makes.
       return HasControlFlow(*graph_) ? 0 : ConvertLayouts(graph_.get(), OptionsOfPasses());
     }));
     if (!TimeIsUp()) MR_RETURN_IF_ERROR(Pass("fuse", [&] { return Fuse(); }));
-    if (!options_.auto_mixed_precision) {  // whose products round and pack factors in their own way
+    if (!options_.auto_mixed_precision) {  // mixed precision has its own rounding and packing of factors
       MR_RETURN_IF_ERROR(Pass("loop_weights", "packed", "factors", [&]() -> StatusOr<int> {
         return HasControlFlow(*graph_) ? PackLoopWeights(graph_.get(), OptionsOfPasses()) : 0;
       }));
@@ -136,7 +136,7 @@ class Compilation {
     return Pass("memory", "saved", "KiB", [&] { return ScheduleForMemory(&graph_); });
   }
 
-  // Rows of weights that it cuts out are constants again.
+  // The rows of weights that it cuts out are constants again.
   Status SplitProducts() {
     const int before = changes_;
     const OptimizeOptions options = OptionsOfPasses();
@@ -151,7 +151,7 @@ class Compilation {
     return options_.optimizer_timeout_in_ms > 0 && std::chrono::steady_clock::now() >= optimize_until_;
   }
 
-  // Round after round until no pass finds anything.
+  // Repeats rounds until no pass finds anything.
   Status Rewrite() {
     const OptimizeOptions options = OptionsOfPasses();
     Graph* const g = graph_.get();
@@ -180,7 +180,7 @@ class Compilation {
     return Status();
   }
 
-  // An optimising pass, which returns how much it changed.
+  // An optimising pass, which returns the number of its changes.
   template <typename F>
   Status Pass(std::string_view name, std::string_view verb, std::string_view unit, const F& pass) {
     if (TimeIsUp()) return Status();
@@ -200,8 +200,8 @@ class Compilation {
     return 0;
   }
 
-  // The wrapper of all passes: leaves out what is switched off, times the others, checks and dumps what they
-  // left.
+  // The wrapper of all passes: skips disabled ones, times the others, checks and dumps their
+  // results.
   template <typename F>
   Status Pass(std::string_view name, const F& pass) {
     if (IsSwitchedOff(name)) return Status();
@@ -245,7 +245,7 @@ class Compilation {
     return options_.validate ? Validate(graph).WithContext(StrCat("; after pass '", pass, "'")) : Status();
   }
 
-  // Loops are looked at from the pass on that refuses badly made ones, until parts of them are in partitions.
+  // Checks loops from the pass on that refuses malformed ones, until they are partitioned.
   Status Validate(const Graph& graph) {
     MR_RETURN_IF_ERROR(graph.Validate());
     if (!loops_are_sound_ || graph_ == nullptr) return Status();
@@ -269,8 +269,8 @@ class Compilation {
   std::set<std::string, std::less<>> must_run_;  // names of nodes, even without consumers
   std::unique_ptr<Graph> graph_;
   CompiledGraphs out_;
-  int changes_ = 0;          // by optimising passes
-  int changes_of_pass_ = 0;  // by the one that ran last, in all rounds
+  int changes_ = 0;          // of optimising passes
+  int changes_of_pass_ = 0;  // of the last one, in all rounds
   bool loops_are_sound_ = false;
   std::chrono::steady_clock::time_point optimize_until_{};
 };
@@ -283,14 +283,14 @@ Note Compilation::Prune(const Graph& full) {
   return std::string();
 }
 
-// Bodies of functions take the place of their calls, so that the passes that follow see through them.
+// Replaces calls by the bodies of functions, so that the following passes see them.
 Note Compilation::Inline() {
   MR_ASSIGN_OR_RETURN(const InlineResult result,
                       InlineFunctions(graph_.get(), {.has_kernel = context_.place.has_kernel}, &must_run_));
   return Count("inlined", result.inlined, "calls");
 }
 
-// Loops that are badly made are refused before any other pass sees them.
+// Malformed loops are refused before any other pass sees them.
 Note Compilation::Lower() {
   MR_RETURN_IF_ERROR(RewriteNamedCalls(graph_.get()));
   loops_are_sound_ = true;

@@ -27,7 +27,7 @@ class PipelineTest : public testing::Test {
     context_.prune.client_device = FakeDeviceName("0/CPU:0");
     context_.evaluator = &evaluator_;
     options_.validate = true;
-    // (x + (1 + 2)) twice, apart on another device.
+    // (x + (1 + 2)) twice, the second one on another device.
     AddTestNode(&full_, "x", "Placeholder", {}, kDtype);
     Const("one", 1);
     Const("two", 2);

@@ -21,7 +21,7 @@ class Interpreter {
  public:
   explicit Interpreter(const std::map<std::string, float>& feeds) : feeds_(feeds) {}
 
-  // Tries all nodes over and over.
+  // Tries all nodes repeatedly.
   StatusOr<std::map<std::string, float>> Run(const std::vector<const Graph*>& parts) {
     std::vector<const Node*> waiting;
     for (const Graph* part : parts) {

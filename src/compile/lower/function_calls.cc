@@ -18,7 +18,7 @@ bool IsNamedCall(const Node& node) {
   return !functions.empty() && functions.Find(node.op_name()) != nullptr;
 }
 
-// The attributes of the function, without those that are about the node.
+// The attributes of the function, without those of the node.
 NameAttrList NamedCallee(const Node& node) {
   if (const AttrValue* forward = node.attrs().Find(kForwardAttr); forward != nullptr) {
     if (const auto* f = forward->As<NameAttrList>(); f != nullptr) return *f;

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// Edges that are followed in all, so that compiling stays linear; reads beyond that are early ones.
+// The most edges to follow in total, so that compilation stays linear; further reads count as early ones.
 constexpr int64_t kMostSteps = 20'000'000;
 
 // An output of a node.
@@ -31,18 +31,18 @@ bool IsLoopConstant(const Node& node) {
   return node.op_name() == "Enter" && node.attrs().Get<bool>("is_constant").value_or(false);
 }
 
-// Passes its first input on, as it is.
+// Forwards its first input unchanged.
 bool PassesOn(const Node& node) {
   return IsIdentity(node) || IsLoopConstant(node) || node.op_name() == "Switch";
 }
 
-// Of a node that takes a reference.
+// Whether a node with a reference input may write to the variable.
 bool MayWrite(const Node& node) {
   return FlowOf(node) == Flow::kNone && node.op_name() != "RefIdentity" &&
          node.op_name() != "IsVariableInitialized";
 }
 
-// An output that is a variable: a reference to a tensor of any type, which the node itself makes. Handles of
+// An output that is a variable: a reference to a tensor of any type that the node itself makes. Handles of
 // queues and the like are references to strings.
 bool MakesVariable(const Node& node) {
   const std::vector<ArgDef>& outputs = node.op_def().outputs;
@@ -53,7 +53,7 @@ bool MakesVariable(const Node& node) {
   return true;
 }
 
-// One variable, and what refers to it.
+// One variable, and the nodes that refer to it.
 class Variable {
  public:
   Variable(Graph& graph, Node* variable, int64_t* steps)
@@ -63,7 +63,7 @@ class Variable {
 
   StatusOr<int> ReadLate() {
     int changes = 0;
-    // `reads_` grows: what takes the reference is a read itself.
+    // `reads_` grows: a node that takes the reference becomes a read itself.
     for (size_t i = 0; i < reads_.size() && !writers_.empty(); ++i) {
       MR_RETURN_IF_ERROR(VisitRead(reads_[i], &changes));
       if (steps_ <= 0) break;
@@ -94,7 +94,7 @@ class Variable {
     }
   }
 
-  // By node id: what runs before the read, in the same iteration if it is in a loop.
+  // By node id: the nodes that run before the read, in the same iteration if it is in a loop.
   std::vector<bool> Before(const Node* read) {
     std::vector<bool> before(static_cast<size_t>(graph_.num_node_ids()));
     std::vector<const Node*> pending{read};
@@ -112,7 +112,7 @@ class Variable {
     return before;
   }
 
-  // By node id: what runs after a writer that does not run before `read`.
+  // By node id: the nodes that run after a writer that does not run before `read`.
   std::vector<bool> AfterWriters(const Node* read) {
     std::vector<bool> after(static_cast<size_t>(graph_.num_node_ids()));
     steps_ -= graph_.num_node_ids() / 64;
@@ -135,11 +135,11 @@ class Variable {
     return after;
   }
 
-  // A node that passes the variable's value on, and the one before it on the way from the read.
+  // A node that forwards the variable's value, and its predecessor on the path from the read.
   struct Place {
     Node* node = nullptr;
-    int output = 0;   // of the node before it
-    int before = -1;  // its index; -1: `node` is the read
+    int output = 0;   // of the predecessor
+    int before = -1;  // index of the predecessor; -1: `node` is the read
   };
 
   Status VisitRead(Node* read, int* changes) {
@@ -172,8 +172,8 @@ class Variable {
     return Status();
   }
 
-  // The reference in the place of an output of places[at]: that before an Identity, or the output of a node
-  // like places[at] beside it. `earlier` gets the Identity nodes on the way since then, which come first.
+  // The reference that corresponds to an output of places[at]: the input of an Identity, or the output of a
+  // parallel node like places[at]. Appends to `earlier` the Identity nodes on the way, which run first.
   StatusOr<Value> ReferenceAt(const std::vector<Place>& places, int at, int output,
                               std::vector<Node*>* earlier) {
     const Place& place = places[static_cast<size_t>(at)];
@@ -219,7 +219,7 @@ class Variable {
   std::set<Node*> writers_;
   std::vector<Node*> reads_;
   std::set<Node*> visited_;
-  std::map<Node*, Node*> made_;  // what passes the reference on where a node passes the value on
+  std::map<Node*, Node*> made_;  // nodes that forward the reference, by those that forward the value
 };
 
 }  // namespace

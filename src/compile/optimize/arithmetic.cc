@@ -31,7 +31,7 @@ std::optional<double> AllTheSame(const Tensor& tensor) {
   return static_cast<double>(elements[0]);
 }
 
-// The unit as a number that IsAll knows; nothing for kNone.
+// The unit as a number for IsAll; nullopt for kNone.
 std::optional<double> Number(Unit unit) {
   if (unit == Unit::kNone) return std::nullopt;
   return unit == Unit::kOne ? 1 : 0;
@@ -48,7 +48,7 @@ bool DropUnit(Rewriter& rewriter, Node* node, int unit_input, Unit unit) {
   return rewriter.TryReplace(node, {x}, {constant});
 }
 
-// f(x, absorber), exact unless x may be NaN or infinite.
+// f(x, absorber), exact unless x is NaN or infinite.
 bool Absorb(Rewriter& rewriter, Node* node, int input) {
   const std::optional<double> number = Number(node->traits().absorber);
   const TensorRef constant = InputOf(*node, input);
@@ -75,7 +75,7 @@ bool Absorb(Rewriter& rewriter, Node* node, int input) {
   return true;
 }
 
-// True if both shapes are known and equal. For ops that only rearrange elements, one size may be unknown: it
+// Whether both shapes are known and equal. For ops that only rearrange elements, one size may be unknown: it
 // is equal, too.
 bool KeepsItsShape(Rewriter& rewriter, Node* node) {
   const PartialShape in = rewriter.ShapeOf(InputOf(*node, 0));
@@ -84,7 +84,7 @@ bool KeepsItsShape(Rewriter& rewriter, Node* node) {
   int unknown = 0;
   for (int i = 0; i < in.rank(); ++i) {
     const int64_t size = in.dim(i);
-    if ((size < 0) != (out.dim(i) < 0)) return false;  // what is known of one alone may be wrong of the other
+    if ((size < 0) != (out.dim(i) < 0)) return false;  // with an unknown size on one side shapes may differ
     if (size < 0) {
       ++unknown;
     } else if (size != out.dim(i)) {
@@ -94,7 +94,7 @@ bool KeepsItsShape(Rewriter& rewriter, Node* node) {
   if (unknown == 0) return true;
   const auto dims = in.dims();
   const bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
-  // The parameters, too, must be known, or they could ask for what is an error.
+  // The parameters must be known, too, as they could be invalid.
   for (int i = 1; i < node->num_inputs(); ++i) {
     if (ConstTensorOf(*InputOf(*node, i).node) == nullptr) return false;
   }
@@ -276,7 +276,7 @@ StatusOr<int> SimplifyArithmetic(Graph* graph, const OptimizeOptions& options) {
   Rewriter rewriter(graph, options);
   int changes = 0;
   for (Node* node : order) {
-    // Nodes may have been removed with others. New nodes may be rewritten again in the next round.
+    // Nodes may have been removed together with others. New nodes may be rewritten again in the next round.
     if (!node->IsOp() || node->num_inputs() == 0 || rewriter.MustStay(*node) || !IsPure(*node)) continue;
     if (arithmetic::ApplyLaws(rewriter, node) || arithmetic::SimplifyArrangement(rewriter, node) ||
         arithmetic::SimplifySums(rewriter, node)) {

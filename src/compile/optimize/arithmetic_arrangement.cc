@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites of what moves elements without computing with them, and of conversions.
+// Rewrites of ops that move elements without computing with them, and of conversions.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -30,10 +30,10 @@ Tensor IndexTensor(const std::vector<int64_t>& values, DataType type) {
   return Tensor::From<int32_t>(std::vector<int32_t>(values.begin(), values.end()), shape);
 }
 
-// A node may only go when running it could not have been an error: what is wrong must be reported with the
-// pass and without it. The functions below say so from shapes and constants alone.
+// A node may only be removed if running it could not have been an error: errors must be reported with and
+// without the pass. The functions below decide that from shapes and constants alone.
 
-// The rank is what the constant indices are for.
+// Whether the rank is known and the one that the constant indices are for.
 bool HasRank(Rewriter& rewriter, const TensorRef& tensor, size_t rank) {
   const PartialShape shape = rewriter.ShapeOf(tensor);
   return !shape.unknown_rank() && static_cast<size_t>(shape.rank()) == rank;
@@ -41,8 +41,8 @@ bool HasRank(Rewriter& rewriter, const TensorRef& tensor, size_t rank) {
 
 bool IsKnown(const PartialShape& shape) { return shape.ToTensorShape().ok(); }
 
-// A Reshape to constant sizes: all sizes are known and were compared by shape inference, or one size is left
-// open and the known sizes of the input are a multiple of the others.
+// A Reshape to constant sizes: all sizes are known and were compared by shape inference, or one size is
+// inferred and the known sizes of the input are a multiple of the others.
 bool ReshapeCannotFail(Rewriter& rewriter, const Node& node) {
   const auto sizes = ConstIntegers(InputOf(node, 1));
   const PartialShape in = rewriter.ShapeOf(InputOf(node, 0));
@@ -160,7 +160,7 @@ int DigitsOf(DataType type) {
   }
 }
 
-// Whether each value of `from` is one of `to`.
+// Whether each value of `from` is a value of `to`.
 bool LosesNothing(DataType from, DataType to) {
   if (from == to || from == DataType::kBool) return from == to || IsExact(to) || IsReal(to);
   if (to == DataType::kBool) return false;
@@ -175,7 +175,7 @@ bool LosesNothing(DataType from, DataType to) {
   return IsReal(from) && (to == DataType::kDouble || (to == DataType::kFloat && from != DataType::kDouble));
 }
 
-// Skips a first conversion to a type that holds all values. Conversions of fractions to integers stay,
+// Skips a first conversion to a type that holds all values. Conversions of fractions to integers are kept,
 // because each type treats values out of range differently.
 bool Cast(Rewriter& rewriter, Node* node) {
   const TensorRef x = InputOf(*node, 0);
@@ -197,7 +197,7 @@ bool Cast(Rewriter& rewriter, Node* node) {
   return true;
 }
 
-// Each axis is one of the tensor's, and there is none twice.
+// Whether each axis is one of the tensor's, and none is repeated.
 bool HasValidAxes(Rewriter& rewriter, const TensorRef& tensor, std::vector<int64_t> axes) {
   const PartialShape shape = rewriter.ShapeOf(tensor);
   if (shape.unknown_rank()) return false;
@@ -225,7 +225,7 @@ bool SameAxis(const Node& a, const Node& b) {
   return of_a.ok() && of_b.ok() && *of_a == *of_b;
 }
 
-// The parts of what was put together.
+// Unpack of a Pack: its inputs.
 bool Unpack(Rewriter& rewriter, Node* node) {
   const TensorRef x = InputOf(*node, 0);
   if (x.node->op_name() != "Pack" || !IsPlain(*x.node) || !SameAxis(*node, *x.node)) return false;
@@ -237,13 +237,13 @@ bool Unpack(Rewriter& rewriter, Node* node) {
   std::vector<TensorRef> parts;
   for (int i = 0; i < node->num_outputs(); ++i) {
     parts.push_back(InputOf(*x.node, i));
-    // Parts of different shapes are an error of the Pack.
+    // For parts of different shapes the Pack is an error.
     if (i > 0 && (!IsKnown(first) || !(rewriter.ShapeOf(parts.back()) == first))) return false;
   }
   return rewriter.TryReplace(node, parts);
 }
 
-// A pack of the parts of an unpacked tensor.
+// Pack of the outputs of an Unpack: its input.
 bool Pack(Rewriter& rewriter, Node* node) {
   Node* parts = InputOf(*node, 0).node;
   if (parts->op_name() != "Unpack" || !IsPlain(*parts) || !SameAxis(*node, *parts)) return false;
@@ -261,7 +261,7 @@ bool Pack(Rewriter& rewriter, Node* node) {
   return rewriter.TryReplace(node, {whole});
 }
 
-// All of a tensor.
+// A slice of all elements.
 bool Slice(Rewriter& rewriter, Node* node) {
   const auto begin = ConstIntegers(InputOf(*node, 1));
   if (!begin || std::any_of(begin->begin(), begin->end(), [](int64_t b) { return b != 0; })) return false;
@@ -271,14 +271,14 @@ bool Slice(Rewriter& rewriter, Node* node) {
   return rewriter.TryReplace(node, {InputOf(*node, 0)}, {InputOf(*node, 1), InputOf(*node, 2)});
 }
 
-// Into one part.
+// A split into one part.
 bool Split(Rewriter& rewriter, Node* node, int value) {
   if (node->num_outputs() != 1) return false;
   std::vector<TensorRef> dropped;
   for (int i = 0; i < node->num_inputs(); ++i) {
     if (i == value) continue;
     dropped.push_back(InputOf(*node, i));
-    // Its errors stay.
+    // Only constants may be dropped: other nodes may have errors.
     if (ConstTensorOf(*dropped.back().node) == nullptr) return false;
   }
   const auto in = rewriter.ShapeOf(InputOf(*node, value)).ToTensorShape();

@@ -12,7 +12,7 @@
 namespace millrace::arithmetic {
 namespace {
 
-// A flattened sum has at most this many terms, so that a chain of sums costs no more than its length.
+// The most terms of a flattened sum, so that a chain of sums costs no more than its length.
 constexpr int kMaxTerms = 32;
 
 bool IsSum(const Node& node) { return node.op_name() == "Add" || node.op_name() == "AddV2"; }
@@ -23,7 +23,7 @@ bool MayReassociate(const Rewriter& rewriter, const Node& node) {
          (rewriter.options().compile.aggressive_arithmetic && node.output_type(0) != DataType::kString);
 }
 
-// In place of `node`: op(a, b) of the same type.
+// Replaces `node` by op(a, b) of the same type.
 bool SubstituteBinary(Rewriter& rewriter, Node* node, std::string_view suffix, std::string_view op,
                       TensorRef a, TensorRef b) {
   Node* by = rewriter.Add(*node, suffix, op, TypeAttr(*node), {a, b});
@@ -44,8 +44,8 @@ bool SumOfNegative(Rewriter& rewriter, Node* node) {
   return false;
 }
 
-// c1 + (x + c2) is x + (c1 + c2), where the last sum is then folded. Exact for integers, and for what picks
-// one of its inputs.
+// c1 + (x + c2) becomes x + (c1 + c2), where the last sum is then folded. Exact for integers, and for ops
+// that select one of their inputs.
 bool BringConstantsTogether(Rewriter& rewriter, Node* node) {
   if (!TakesInputsInAnyOrder(*node) || node->num_inputs() != 2) return false;
   if (!node->traits().idempotent && !MayReassociate(rewriter, *node)) return false;
@@ -73,7 +73,7 @@ bool BringConstantsTogether(Rewriter& rewriter, Node* node) {
   return false;
 }
 
-// x * a + x * b is x * (a + b).
+// x * a + x * b becomes x * (a + b).
 bool HoistCommonFactor(Rewriter& rewriter, Node* node) {
   if (node->num_inputs() != 2 || !MayReassociate(rewriter, *node)) return false;
   const TensorRef left = InputOf(*node, 0);
@@ -98,7 +98,7 @@ bool HoistCommonFactor(Rewriter& rewriter, Node* node) {
   return false;
 }
 
-// n times the same term: n * x. Three floats still round once, as 2x is exact.
+// n times the same term becomes n * x. Three floats still round once, as 2x is exact.
 bool SumOfEqualTerms(Rewriter& rewriter, Node* node) {
   const int n = node->num_inputs();
   const TensorRef x = InputOf(*node, 0);
@@ -108,7 +108,7 @@ bool SumOfEqualTerms(Rewriter& rewriter, Node* node) {
   }
   const std::optional<Tensor> count = ScalarOf(node->output_type(0), n);
   if (!count) return false;
-  // In a loop a constant must wait for something there.
+  // In a loop a constant must wait for a node there.
   std::vector<Node*> after;
   if (rewriter.MayBeDead(*x.node)) {
     if (!CanBeWaitedFor(*x.node)) return false;
@@ -121,7 +121,7 @@ bool SumOfEqualTerms(Rewriter& rewriter, Node* node) {
   return false;
 }
 
-// A sum of sums.
+// Merges a sum of sums.
 bool FlattenSum(Rewriter& rewriter, Node* node) {
   if (!MayReassociate(rewriter, *node)) return false;
   std::vector<TensorRef> terms;
@@ -172,7 +172,7 @@ bool Pow(Rewriter& rewriter, Node* node) {
   return true;
 }
 
-// Division by a power of two is multiplication by another one.
+// Division by a power of two becomes multiplication by its inverse.
 bool DivideByPowerOfTwo(Rewriter& rewriter, Node* node) {
   const DataType type = node->output_type(0);
   const TensorRef divisor = InputOf(*node, 1);

@@ -23,7 +23,7 @@ bool ClosesLoop(const Node& merge) {
                      [](const Edge* e) { return IsLoopBackEdge(*e); });
 }
 
-// The number of inputs of a Merge that can be alive before it ran.
+// The number of inputs of a Merge that can be alive before it has run.
 int ForwardInputs(const Node& merge) {
   return static_cast<int>(std::count_if(merge.data_in_edges().begin(), merge.data_in_edges().end(),
                                         [](const Edge* e) { return !IsLoopBackEdge(*e); }));
@@ -35,12 +35,12 @@ bool TakesOrGivesReferences(const Node& node) {
 }
 
 // The nodes that are dead because a Switch always takes one branch. A loop that is dead in its first
-// iteration has no other; a loop that is never repeated has dead back edges.
+// iteration has no other one; a loop that is never repeated has dead back edges.
 class DeadPart {
  public:
   explicit DeadPart(Rewriter& rewriter) : rewriter_(rewriter) {}
 
-  // False when it can't be taken out.
+  // False if the part can't be removed.
   bool Find(const Node& node, int dead_output) {
     for (const Edge* edge : node.out_edges()) {
       if (edge->src_output == dead_output && !Reach(*edge)) return false;
@@ -59,7 +59,7 @@ class DeadPart {
   const std::vector<Node*>& nodes() const { return queue_; }
   int64_t edges_seen() const { return edges_seen_; }
   bool Contains(Node* node) const { return nodes_.contains(node); }
-  // Merges of which one input is left.
+  // Merges with one remaining input.
   std::vector<Node*> Merges() const {
     std::vector<Node*> merges;
     for (const auto& [merge, dead] : merges_) {
@@ -79,7 +79,7 @@ class DeadPart {
     ++edges_seen_;
     Node* node = edge.dst;
     if (!node->IsOp() || nodes_.contains(node)) return true;
-    // A ControlTrigger runs whatever it waits for.
+    // A ControlTrigger runs even if its inputs are dead.
     if (FlowOf(*node) == Flow::kTrigger || TakesOrGivesReferences(*node) || node->traits().is_send ||
         node->op_name() == "_Retval")
       return false;
@@ -95,8 +95,8 @@ class DeadPart {
     return true;
   }
 
-  // Whether one input of the Merge is left and may be taken in its place. A Merge doesn't care whether what
-  // it waits for is dead, as others do.
+  // Whether one input of the Merge remains and may replace it. A Merge, unlike other nodes, does not become
+  // dead by a dead control input.
   bool CanGo(const Node& merge, const DeadInputs& dead) {
     if (rewriter_.IsPreserved(merge) || dead.forward + dead.back != merge.num_inputs() - 1) return false;
     if (ClosesLoop(merge) && dead.forward > 0) return false;
@@ -131,7 +131,7 @@ class BranchResolver {
   }
 
  private:
-  // Whether an Identity can stand in for a node.
+  // Whether an Identity can replace a node.
   bool HasIdentity(const Node& node) const {
     AttrMap attrs;
     attrs.Set("T", BaseType(node.output_type(0)));
@@ -141,7 +141,7 @@ class BranchResolver {
     return props.ok() && rewriter_.HasKernel(node, **props);
   }
 
-  // An Identity of `value` in the place of `node`: with what it waited for, and who waited for it.
+  // An Identity of `value` in place of `node`, with its control inputs and control outputs.
   Node* StandIn(Node* node, const TensorRef& value) {
     AttrMap attrs;
     attrs.Set("T", BaseType(value.node->output_type(value.output)));
@@ -160,7 +160,7 @@ class BranchResolver {
     return identity;
   }
 
-  // Which way a Switch always goes. Of loops only that they are never entered is of use: others don't end.
+  // The output that a Switch always takes. A loop matters only if it is never entered: others don't end.
   static std::optional<bool> Direction(const Node& node) {
     const Node* pred = InputOf(node, 1).node;
     const bool loop = FlowOf(*pred) == Flow::kCond;
@@ -170,7 +170,7 @@ class BranchResolver {
     return loop && value->scalar<bool>() ? std::nullopt : std::optional(value->scalar<bool>());
   }
 
-  // In the frame of `node` the loop's condition starts nodes on several devices.
+  // Whether the loop's condition in the frame of `node` starts nodes on one device only.
   bool FrameIsOnOneDevice(const Node& node) {
     if (device_of_frame_.empty()) FindDevicesOfFrames();
     const auto id = static_cast<size_t>(node.id());
@@ -213,7 +213,7 @@ class BranchResolver {
       if (!HasIdentity(*merge)) return;
     }
     Node* pred = InputOf(*node, 1).node;
-    // The loop's condition would be in the way of telling what its constant waits for.
+    // The loop's condition would hide the inputs of its constant.
     if (FlowOf(*pred) == Flow::kCond && !HasControlInputs(*pred)) pred = InputOf(*pred, 0).node;
     Node* taken = StandIn(node, InputOf(*node, 0));
     if (taken == nullptr) return;
@@ -257,7 +257,7 @@ class BranchResolver {
     }
   }
 
-  // Makes `merge` pass on its input i for good.
+  // Replaces `merge` by its input i.
   void TakeInput(Node* merge, int i) {
     Node* taken = StandIn(merge, InputOf(*merge, i));
     if (taken == nullptr) return;
@@ -272,7 +272,7 @@ class BranchResolver {
     ++resolved_;
   }
 
-  // An input that is always there can be taken; and both sides of a Switch together are what it switches.
+  // An input that is always alive can be used; both outputs of a Switch together are its input.
   void ResolveMerge(Node* node) {
     if (HasControlInputs(*node) || ClosesLoop(*node) || !HasIdentity(*node)) return;
     for (int i = 0; i < node->num_inputs(); ++i) {
@@ -310,9 +310,9 @@ class BranchResolver {
 
   Graph* const graph_;
   Rewriter rewriter_;
-  std::vector<int> frame_of_;         // by node id, of the graph when a loop was first met
+  std::vector<int> frame_of_;         // by node id, of the graph when the first loop was found
   std::vector<int> device_of_frame_;  // an index of a device, kNone or kSeveral
-  int64_t edges_left_;                // that searches which find nothing to take out may look at
+  int64_t edges_left_;                // the number of edges that unsuccessful searches may still visit
   int resolved_ = 0;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 const AttrMap kFloat = {{"T", DataType::kFloat}};
 
-// y = p ? -x : x + x, with what only one branch needs.
+// y = p ? -x : x + x, with nodes that only one branch needs.
 class BranchesTest : public testing::Test {
  protected:
   Node* Add(std::string_view name, std::string_view op, const std::vector<std::string>& inputs = {},
@@ -41,7 +41,7 @@ class BranchesTest : public testing::Test {
     EXPECT_TRUE(graph_.Validate().ok()) << graph_.Validate();
     return resolved;
   }
-  // After Resolve, without the identities that it leaves.
+  // The graph after Resolve, without the identities that it leaves.
   std::string Text() {
     RemoveIdentities(&graph_, options_);
     RemoveDeadNodes(&graph_, options_);

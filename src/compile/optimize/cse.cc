@@ -18,15 +18,15 @@
 namespace millrace {
 namespace {
 
-// An input as a number: the edges of one node with the same numbers bring the same values.
+// An input as a number: edges with equal numbers carry the same value.
 uint64_t InputNumber(const Edge& edge) {
   return static_cast<uint64_t>(edge.src->id()) << 32 | static_cast<uint32_t>(edge.src_output);
 }
 
 bool MayMerge(const Node& node) { return IsPure(node) && !node.traits().never_fold; }
 
-// Hashes of values that are equal as attributes are equal. Everything counts, so that many constants which
-// differ only at their ends don't have to be compared with each other.
+// Hashes of attribute values that are equal if the values are. Everything is hashed, so that many constants
+// which differ only at their ends don't have to be compared with each other.
 struct AttrHash {
   uint64_t operator()(const std::monostate&) const { return 0; }
   uint64_t operator()(const EmptyList&) const { return 0; }
@@ -70,7 +70,7 @@ uint64_t HashOf(const NodeProps& props) {
   return hash;
 }
 
-// Nodes by hash, of which several may have the same. Only grows.
+// Nodes by hash, several of which may be equal. Only grows.
 class SeenNodes {
  public:
   // REQUIRES: called once, before anything else; at most `count` insertions follow.
@@ -80,7 +80,7 @@ class SeenNodes {
     while (slots_[i].node != nullptr) i = (i + 1) & (slots_.size() - 1);
     slots_[i] = {hash, node};
   }
-  // The first with this hash that is `equal`; null when there is none.
+  // The first node with this hash for which `equal` is true; null if there is none.
   template <typename Equal>
   Node* Find(uint64_t hash, const Equal& equal) const {
     for (size_t i = hash & (slots_.size() - 1); slots_[i].node != nullptr;
@@ -123,7 +123,7 @@ class Merger {
   }
 
  private:
-  // Data inputs (sorted when their order has no meaning), then control inputs (sorted, _SOURCE left out).
+  // Data inputs (sorted if the op is commutative), then control inputs (sorted, without _SOURCE).
   static void FillInputs(const Node& node, std::vector<uint64_t>* inputs) {
     inputs->clear();
     for (const Edge* edge : node.data_in_edges()) inputs->push_back(InputNumber(*edge));

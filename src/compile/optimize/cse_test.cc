@@ -122,7 +122,7 @@ TEST_P(RandomCseTest, ResultsAreTheSameAndASecondPassFindsNothing) {
   for (const std::string& name : names) AddTestNode(&graph, name, "Placeholder", {}, kDtype);
   for (int i = 0; i < 120; ++i) {
     const std::string name = StrCat("n", i);
-    // Inputs from the last few, so that equal nodes are frequent.
+    // Chooses inputs among the last few nodes, so that equal nodes are frequent.
     const auto pick = [&] { return names[names.size() - 1 - random() % std::min<size_t>(names.size(), 5)]; };
     const unsigned what = random() % 4;
     if (what == 0) {

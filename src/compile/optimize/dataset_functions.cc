@@ -28,7 +28,7 @@ std::optional<Types> TypesOf(const Graph& graph, const NameAttrList& f) {
   return Types{body->arg_types, body->ret_types};
 }
 
-// A function in the making, of an element and two lists of captured tensors.
+// Builds a function of an element and two lists of captured tensors.
 class Maker {
  public:
   Maker(std::string name, const std::vector<DataType>& element, const std::vector<DataType>& a,
@@ -42,7 +42,7 @@ class Maker {
   const std::vector<std::string>& a() const { return a_; }
   const std::vector<std::string>& b() const { return b_; }
 
-  // Adds a node that calls `f`; gives its results.
+  // Adds a node that calls `f`; returns its results.
   std::vector<std::string> Call(const std::string& node, const NameAttrList& f, const Types& types,
                                 std::vector<std::string> args, const std::vector<std::string>& more) {
     args.insert(args.end(), more.begin(), more.end());
@@ -82,7 +82,7 @@ class Maker {
   int returned_ = 0;
 };
 
-// The types of the element: what the function takes without what it captures.
+// The types of the element: the arguments of the function without the captured ones.
 std::optional<std::vector<DataType>> ElementTypes(const Types& types, const ElementFunction& f) {
   if (types.args.size() < f.captured.size()) return std::nullopt;
   const auto split = types.args.end() - static_cast<ptrdiff_t>(f.captured.size());
@@ -162,7 +162,7 @@ OpSeeds SeedsOf(const Node& random) {
   return {random.attrs().Get<int64_t>("seed").value_or(0), random.attrs().Get<int64_t>("seed2").value_or(0)};
 }
 
-// The node that gives input `i`, past nodes that hand it on.
+// The node that produces input `i`, skipping nodes that forward it.
 const Node* SourceOf(const Node& node, int i) {
   const Node* at = &node;
   do {
@@ -186,7 +186,7 @@ bool IsRandomScalar(const Node* node) {
          node->attrs().Get<DataType>("dtype").value_or(DataType::kInvalid) == DataType::kFloat;
 }
 
-// A constant, or the difference of two.
+// The value of a constant, or of the difference of two.
 std::optional<float> FloatOf(const Node* node) {
   if (node == nullptr) return std::nullopt;
   if (node->op_name() == "Sub") {
@@ -202,7 +202,7 @@ std::optional<float> FloatOf(const Node* node) {
   return value->scalar<float>();
 }
 
-// `node` past a sum with 0 of a product with 1, which clients make of a random number from 0 to 1.
+// Skips the sum with 0 and the product with 1 that clients add to a random number from 0 to 1.
 const Node* UnscaledSource(const Node* node) {
   for (const auto& [ops, neutral] :
        {std::pair(std::array{"Add", "AddV2"}, 0.f), {std::array{"Mul", "Mul"}, 1.f}}) {
@@ -229,7 +229,7 @@ std::optional<HoistedRandom> HoistRandomUniform(Graph* graph, const ElementFunct
     random = n->name();
     result.seeds = SeedsOf(*n);
   }
-  // Arguments that are lists stand for several.
+  // List arguments stand for several inputs.
   if (random.empty() || static_cast<size_t>(def->signature().input_arg_size()) != types->args.size()) {
     return std::nullopt;
   }
@@ -247,7 +247,7 @@ std::optional<HoistedRandom> HoistRandomUniform(Graph* graph, const ElementFunct
   auto* const arg = args.Add();
   arg->set_name(seed);
   arg->set_type(tensorflow::DT_INT64);
-  // Attributes of arguments are by their place.
+  // Attributes of arguments are keyed by position.
   if (made.arg_attr_size() > 0) made.clear_arg_attr();
   for (int i = args.size() - 1; i > args.size() - 1 - static_cast<int>(f.captured.size()); --i) {
     args.SwapElements(i, i - 1);
@@ -255,7 +255,7 @@ std::optional<HoistedRandom> HoistRandomUniform(Graph* graph, const ElementFunct
   for (auto& node : *made.mutable_node_def()) {
     if (node.name() != random) continue;
     node.set_op("StatelessRandomUniform");
-    // The seed comes behind the shape and before what controls the node.
+    // The seed follows the shape and precedes control inputs.
     node.add_input(seed);
     for (int i = node.input_size() - 1; i > 1; --i) node.mutable_input()->SwapElements(i, i - 1);
     node.mutable_attr()->erase("seed");

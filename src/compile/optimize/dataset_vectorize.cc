@@ -18,7 +18,7 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-// One result element for each element of one input.
+// Ops with one result element for each element of one input.
 bool IsUnary(const Node& node) {
   static const Names& ops = *new Names{
       "Cast",        "Identity",     "StopGradient",           "LogicalNot", "StringToNumber", "StringLower",
@@ -26,7 +26,7 @@ bool IsUnary(const Node& node) {
   return node.op().elementwise.operands == ElementwiseForm::Operands::kOne || ops.contains(node.op_name());
 }
 
-// The same of two inputs, whose shapes are made alike.
+// The same for two inputs, which are broadcast.
 bool Broadcasts(const Node& node) {
   static const Names& ops = *new Names{"Add",      "AddV2",      "Sub",         "Mul",
                                        "Div",      "RealDiv",    "DivNoNan",    "FloorDiv",
@@ -43,7 +43,7 @@ bool IsReduction(const Node& node) {
   return ops.contains(node.op_name());
 }
 
-// Makes the graph of a function for batches, node by node.
+// Builds the graph of a function for batches, node by node.
 class Vectorizer {
  public:
   Vectorizer(const FunctionBody& body, size_t num_elements, const std::vector<PartialShape>& elements)
@@ -53,7 +53,7 @@ class Vectorizer {
         out_(body.graph->ops()),
         shapes_(*body.graph) {}
 
-  // False when there is no such form.
+  // False if there is no such form.
   bool Run(FunctionParts* parts) {
     const auto order = TopologicalOrder(*body_.graph);
     if (!order.ok()) return false;
@@ -69,7 +69,7 @@ class Vectorizer {
   }
 
  private:
-  // A tensor of the new graph: a batch of those of the old one, or the same for all of them.
+  // A tensor of the new graph: a batch of those of the old one, or a tensor that is the same for all of them.
   struct Value {
     TensorRef tensor;
     bool stacked = false;
@@ -119,7 +119,7 @@ class Vectorizer {
     return true;
   }
 
-  // The node with other attributes, on the inputs at hand.
+  // Copies the node with other attributes, for the current inputs.
   bool Copy(const Node& node, const AttrMap& attrs, bool stacked) {
     const auto made = out_.AddNode(node.name(), node.op_name(), attrs);
     return made.ok() && Connect(node, *made, stacked);
@@ -140,7 +140,7 @@ class Vectorizer {
     attrs.Set(attr, std::move(value));
     return Copy(node, attrs, true);
   }
-  // Puts a constant in the place of input `i`.
+  // Replaces input `i` by a constant.
   bool SetConst(size_t i, Tensor value) {
     const DataType dtype = value.dtype();
     const auto made =
@@ -161,12 +161,12 @@ class Vectorizer {
     const TensorRef from = InputOf(node, i);
     return shapes_.OutputShape(*from.node, from.output);
   }
-  // The rank of a row; -1 when it is not known.
+  // The rank of a row; -1 if unknown.
   int RankOf(const Node& node, int i) const {
     const PartialShape shape = ShapeOfInput(node, i);
     return shape.unknown_rank() ? -1 : shape.rank();
   }
-  // The integers that input `i` always is.
+  // The values of input `i`, if it is a constant of integers.
   std::optional<std::vector<int64_t>> Ints(const Node& node, int i) const {
     const Tensor* const value = ConstTensorOf(*InputOf(node, i).node);
     if (value == nullptr || inputs_[static_cast<size_t>(i)].stacked) return std::nullopt;
@@ -216,7 +216,7 @@ class Vectorizer {
     return true;
   }
 
-  // Rows that have one rank, and what is no batch at most that one.
+  // Rows must have equal ranks, and unbatched inputs at most that rank.
   bool ConvertBroadcast(const Node& node) {
     const int a = RankOf(node, 0), b = RankOf(node, 1);
     if (a < 0 || b < 0) return false;
@@ -224,7 +224,7 @@ class Vectorizer {
     return Copy(node);
   }
 
-  // Axes that count from the first are one further.
+  // Axes that count from the first one are increased by one.
   bool ConvertAxes(const Node& node, int input) {
     auto axes = Ints(node, input);
     if (!axes || !OnlyFirstStacked() || RankOf(node, 0) < 0) return false;
@@ -243,7 +243,7 @@ class Vectorizer {
     if (!OnlyFirstStacked() || !rows.IsFullyDefined()) return false;
     std::vector<int64_t> dims = {-1};
     for (const int64_t d : rows.dims()) {
-      if (d == 0) return false;  // how many rows there are could not be told
+      if (d == 0) return false;  // the number of rows would be ambiguous
       dims.push_back(d);
     }
     return SetInts(node, 1, dims) && Copy(node);
@@ -265,7 +265,7 @@ class Vectorizer {
       for (int i = 0; i < shape.rank(); ++i) {
         if (shape.dim(i) == 1) axes.push_back(i);
       }
-      // Without an axis to name, all would go.
+      // With an empty list, all axes would be removed.
       if (axes.empty()) return false;
     }
     for (int64_t& axis : axes) axis += axis >= 0 ? 1 : 0;
@@ -329,7 +329,7 @@ class Vectorizer {
   Graph out_;
   ShapeRefiner shapes_;  // of the old graph: those of rows
   std::map<std::pair<int, int>, Value> values_;
-  std::vector<Value> inputs_;  // of the node at hand
+  std::vector<Value> inputs_;  // of the current node
   std::vector<TensorRef> args_, rets_;
 
  public:

@@ -39,13 +39,13 @@ constexpr std::string_view kSlackPeriod = "slack:slack_period:";
 using Types = std::vector<DataType>;
 using Shapes = std::vector<PartialShape>;
 
-// What the elements of a dataset are.
+// The types and shapes of a dataset's elements.
 struct Elements {
   Types types;
   Shapes shapes;
 };
 
-// The stage `producer` that stage `consumer` reads by one of its inputs.
+// The stage `producer` that is an input of stage `consumer`.
 struct Link {
   Node* consumer;
   int input;
@@ -96,7 +96,7 @@ class Pass {
       const Link link = links.back();
       links.pop_back();
       while (Rewrite(link)) ++changes_;
-      // Others that read it keep it as it is.
+      // Other consumers need it unchanged.
       Node* const producer = Producer(link);
       if (producer == nullptr || !IsOnlyFor(*producer, link)) continue;
       for (int i = 0; i < producer->num_inputs(); ++i) {
@@ -105,7 +105,7 @@ class Pass {
     }
   }
 
-  // Null when the link leads to something else than a stage of the same device.
+  // Null if the producer is not a stage on the same device.
   static Node* Producer(const Link& link) {
     Node* const node = InputOf(*link.consumer, link.input).node;
     if (!node->op_name().ends_with("Dataset") && !node->op_name().ends_with("DatasetV2")) return nullptr;
@@ -133,7 +133,7 @@ class Pass {
     return false;
   }
 
-  // A stage that takes the place of `stage` and `before`, which it reads; null when there is none.
+  // A stage that replaces `stage` and its input `before`; null if there is none.
   Node* RewriteStage(Node* stage, Node* before) {
     if (before != nullptr && Rewriter::ControlInputs(*before).empty()) {
       if (IsMap(*stage) && IsMap(*before) && Wants("map_fusion")) return FuseMaps(stage, before);
@@ -173,7 +173,7 @@ class Pass {
     return nullptr;
   }
 
-  // The consumer reads `to` from now on.
+  // Makes `to` the input of the consumer.
   bool Redirect(const Link& link, Node* to, int output) {
     Node* const old = InputOf(*link.consumer, link.input).node;
     graph_->UpdateInput(link.consumer, link.input, to, output);
@@ -190,7 +190,7 @@ class Pass {
     return count == (op == "RepeatDataset" ? 1 : 0);
   }
 
-  // What a stage gives, as its attributes tell.
+  // The elements of a stage, from its attributes.
   static std::optional<Elements> ElementsOf(const Node& stage) {
     if (IsOneOf(stage, {"TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset",
                         "FixedLengthRecordDatasetV2"})) {
@@ -203,7 +203,7 @@ class Pass {
     return Elements{*std::move(types), *std::move(shapes)};
   }
 
-  // The function of a stage, in attribute `attr`, and the tensors that it captures.
+  // The function of a stage, in attribute `attr`, and its captured tensors.
   struct Applied {
     ElementFunction f;
     std::vector<TensorRef> captured;
@@ -231,7 +231,7 @@ class Pass {
     return a;
   }
 
-  // A map of what `source` gives, with the settings of `like`.
+  // A map over `source`, with the settings of `like`.
   Node* AddMap(const Node& like, const TensorRef& source, const NameAttrList& f, const Types& captured_types,
                const std::vector<TensorRef>& captured, const Elements& elements, const Node& settings) {
     AttrMap attrs = {{"f", f},
@@ -300,7 +300,7 @@ class Pass {
     return kept;
   }
 
-  // The drop_remainder of a batch: an input, or false in the older op.
+  // The drop_remainder of a batch: an input, or false for the older op.
   TensorRef DropRemainder(const Node& batch) {
     if (batch.op_name() == "BatchDatasetV2") return InputOf(batch, 2);
     return {rewriter_.AddConst(batch, "drop_remainder", Tensor::Scalar(false), {}), 0};
@@ -310,7 +310,7 @@ class Pass {
     const auto f = FunctionOf(*map, "f");
     const auto elements = ElementsOf(*batch);
     if (!f || !elements) return nullptr;
-    // Batches come in the order of the elements.
+    // Batches preserve the order of the elements.
     if (map->attrs().Get<bool>("sloppy").value_or(false)) return nullptr;
     TensorRef calls;
     if (map->op_name() == "ParallelMapDataset") {
@@ -382,7 +382,7 @@ class Pass {
                          Inputs(InputOf(*map, 0), f->captured, {{calls, 0}}));
   }
 
-  // The element and a seed, from a dataset of random numbers, go to a map without state.
+  // Moves a random op out of a map: the element and a random seed become inputs of a stateless map.
   Node* HoistRandom(Node* map) {
     const auto f = FunctionOf(*map, "f");
     const auto elements = ElementsOf(*map);
@@ -445,7 +445,7 @@ class Pass {
     return stage.attrs().Get<bool>(attr).value_or(false);
   }
 
-  // The last prefetch waits for what the consumer leaves it, unless other stages come between.
+  // Sets the slack period of the last prefetch, unless other stages follow it.
   void GiveSlack(Node* root) {
     Link link{root, 0};
     Node* stage = Producer(link);
@@ -462,7 +462,7 @@ class Pass {
     }
   }
 
-  // A stage that tries a map before the batch and one of batches, and goes on with what was faster.
+  // A stage that tries a map before the batch and a map of batches, and continues with the faster one.
   Node* TryBoth(Node* batch, Node* map) {
     const auto f = FunctionOf(*map, "f");
     const auto elements = ElementsOf(*batch), mapped = ElementsOf(*map);
@@ -471,7 +471,7 @@ class Pass {
     if (!f || !elements || !mapped || !rows || !ScalarOf<int64_t>(InputOf(*batch, 1))) return nullptr;
     const auto of_batches = VectorizeFunction(graph_, f->f, rows->shapes);
     if (!of_batches) return nullptr;
-    // Both take what the map captures, its number of calls where it has one, the size and drop_remainder.
+    // Both take the map's captured tensors, its number of calls if it has one, the size and drop_remainder.
     std::vector<TensorRef> more = f->captured;
     Types types = f->f.captured;
     StageOfFunction mapping{
@@ -530,8 +530,8 @@ class Pass {
   Graph* const graph_;
   Rewriter rewriter_;
   std::set<std::string> wanted_;
-  bool tries_both_ = false;   // of the ways to map batches
-  int64_t slack_period_ = 1;  // elements of a step
+  bool tries_both_ = false;   // whether to try both ways to map batches
+  int64_t slack_period_ = 1;  // elements per step
   int changes_ = 0;
 };
 
@@ -540,7 +540,7 @@ class Pass {
 std::span<const DatasetRewrite> DatasetRewrites() { return kRewrites; }
 
 StatusOr<int> RewriteDatasets(Graph* graph, const OptimizeOptions& options) {
-  // Most graphs have none.
+  // Most graphs have no datasets.
   for (int id = 2; id < graph->num_node_ids(); ++id) {
     const Node* const node = graph->node(id);
     if (node != nullptr && node->op_name() == "OptimizeDataset") return Pass(graph, options).Run();

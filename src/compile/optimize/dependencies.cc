@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Edges that one search for another path may look at, and all searches of one call by edge of the graph.
+// The limits of edges visited by one search for another path, and, per edge of the graph, by all of a call.
 constexpr int kSearchEdges = 64;
 constexpr int64_t kTotalFactor = 4;
 
@@ -18,7 +18,7 @@ bool IsNoOp(const Node& node) {
   return node.num_inputs() == 0 && node.num_outputs() == 0 && !node.traits().is_control_flow && IsPure(node);
 }
 
-// Whether a node is dead when anything that it waits for is: not so a Merge or a ControlTrigger.
+// Whether a node is dead if any input is dead: not a Merge or a ControlTrigger.
 bool DiesWithInputs(const Node& node) {
   const Flow flow = FlowOf(node);
   return flow != Flow::kMerge && flow != Flow::kTrigger;
@@ -32,7 +32,7 @@ class DependencyOptimizer {
   StatusOr<int> Run() {
     if (!HasWork()) return 0;
     for (Node* node : graph_->OpNodes()) {
-      if (!node->IsOp()) continue;  // went with another one
+      if (!node->IsOp()) continue;  // removed together with another one
       DropWaitsForConstants(node);
       if (IsOnlyWaitedFor(*node)) node = MakeNoOp(node);
       if (node->IsOp() && IsNoOp(*node)) RemoveNoOp(node);
@@ -64,7 +64,7 @@ class DependencyOptimizer {
   const bool may_be_any_;
   int changes_ = 0;
   std::vector<int> position_;  // by id: place in a topological order
-  std::vector<int> seen_;      // by id: the last search that came by
+  std::vector<int> seen_;      // by id: the last search that visited it
   std::vector<const Node*> queue_;
   int search_ = 0;
   int64_t edges_left_ = 0;
@@ -81,8 +81,8 @@ void DependencyOptimizer::DropWaitsForConstants(Node* node) {
   rewriter_.RemoveUnused(node);
 }
 
-// A pure node without consumers of which all inputs are there whenever it is: not one of a Switch, of which
-// only one output is. What may be an error stays, so that it still is one.
+// A pure node with control outputs only, all of whose inputs are alive whenever it is: none comes from a
+// Switch, only one of whose outputs is alive. Nodes with possible errors are kept.
 bool DependencyOptimizer::IsOnlyWaitedFor(const Node& node) {
   if (!node.IsOp() || node.num_outputs() == 0 || !IsPure(node) || node.out_edges().empty() ||
       IsPreserved(node))
@@ -117,7 +117,7 @@ Node* DependencyOptimizer::MakeNoOp(Node* node) {
   return no_op;
 }
 
-// Only among neighbours on one device, as each edge between devices costs a transfer.
+// Only between neighbours on one device, as each edge between devices costs a transfer.
 void DependencyOptimizer::RemoveNoOp(Node* node) {
   if (IsPreserved(*node)) return;
   std::vector<Node*> before;
@@ -143,8 +143,8 @@ void DependencyOptimizer::RemoveNoOp(Node* node) {
   for (Node* src : before) rewriter_.RemoveUnused(src);
 }
 
-// Whether `node` waits for edge.src without the edge. Nodes of control flow may let through what is dead, so
-// that nothing is concluded across them.
+// Whether `node` waits for edge.src without the edge. Nodes of control flow may forward dead tensors, so that
+// nothing is concluded across them.
 bool DependencyOptimizer::IsImplied(const Node& node, const Edge& edge) {
   const Node* const target = edge.src;
   const int first = position_[static_cast<size_t>(target->id())];
@@ -155,7 +155,7 @@ bool DependencyOptimizer::IsImplied(const Node& node, const Edge& edge) {
     for (const Edge* in : at.in_edges()) {
       if (in == skip || !in->src->IsOp()) continue;
       if (++edges > kSearchEdges) return false;
-      // A Switch is done before its consumers, whichever of its outputs they take; its own deadness is
+      // A Switch has run before its consumers, whichever of its outputs they use; its deadness is
       // theirs.
       if (in->src == target) return true;
       const auto id = static_cast<size_t>(in->src->id());

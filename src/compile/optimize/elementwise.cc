@@ -14,12 +14,12 @@ namespace {
 
 using Program = ElementwiseProgram;
 
-// Instructions that a node becomes: sums of many terms take several.
+// The number of instructions of a node: sums of many terms take several.
 int InstructionsOf(const Node& node, const ElementwiseForm& form) {
   return form.operands == ElementwiseForm::Operands::kSum ? node.num_inputs() - 1 : 1;
 }
 
-// True unless the shapes are known to differ.
+// Whether the shapes may be equal: true unless they are known to differ.
 bool MayBeSame(const PartialShape& a, const PartialShape& b) {
   if (a.unknown_rank() || b.unknown_rank()) return true;
   if (a.rank() != b.rank()) return false;
@@ -29,7 +29,7 @@ bool MayBeSame(const PartialShape& a, const PartialShape& b) {
   return true;
 }
 
-// Tensors of these shapes with equally many elements have one shape.
+// Whether tensors of these shapes with equal numbers of elements have equal shapes.
 bool AreSameWithEqualCounts(const PartialShape& a, const PartialShape& b) {
   if (a.unknown_rank() || b.unknown_rank() || !MayBeSame(a, b)) return false;
   int unknown = 0;
@@ -37,10 +37,10 @@ bool AreSameWithEqualCounts(const PartialShape& a, const PartialShape& b) {
   return unknown <= 1;
 }
 
-// Nodes that become one. All lead to the first, and only the results of the first are used outside the group,
+// Nodes that are fused. All lead to the first, and only the results of the first are used outside the group,
 // so no path leaves the group and returns to it.
 struct Group {
-  std::vector<Node*> nodes;  // consumers before what they consume
+  std::vector<Node*> nodes;  // consumers before their producers
   std::vector<TensorRef> inputs;
   int instructions = 0;
 
@@ -72,7 +72,7 @@ class Grouper {
     if (!node->IsOp() || !IsPure(*node)) return;
     const ElementwiseForm* const form = InstructionOf(node->props());
     if (form == nullptr || InstructionsOf(*node, *form) > Program::kMaxInstructions) return;
-    // Groups do not take different shapes, whatever the op's own kernel does.
+    // Groups do not support different shapes, even if the op's own kernel does.
     if (form->operands == ElementwiseForm::Operands::kSameCount &&
         !AreSameWithEqualCounts(rewriter_.ShapeOf(InputOf(*node, 0)), rewriter_.ShapeOf(InputOf(*node, 1)))) {
       return;
@@ -86,7 +86,7 @@ class Grouper {
     GroupOf(*node) = group;
   }
 
-  // The group that all who want anything of the node are in.
+  // The group to which all consumers of the node belong.
   int GroupOfConsumers(const Node& node) {
     int group = kNone;
     for (const Edge* edge : node.out_edges()) {
@@ -151,7 +151,7 @@ class Grouper {
     return program;
   }
 
-  // False when there is no kernel.
+  // False if there is no kernel.
   bool Replace(const Group& group) {
     const auto op = graph_->LookUpOp("_FusedElementwise");
     if (!op.ok()) return false;

@@ -25,12 +25,12 @@ bool IsInteger(DataType type) { return type == DataType::kInt32 || type == DataT
 
 // A constant that waits for more than this many nodes isn't worth its edges.
 constexpr size_t kMaxWaits = 8;
-// All that one call keeps is at most this many times what one tensor may have.
+// The constants that one call adds have at most this many times the limit of one tensor.
 constexpr int64_t kTotalFactor = 16;
-// The limit of the results of one call, in multiples of the bytes of one tensor: all of them may live at
-// once.
+// The limit of the results of one call, as a multiple of the limit of one tensor: all of them may be in
+// memory at once.
 constexpr int64_t kComputedFactor = 64;
-// Evaluations that fail, after which what is left is not looked for any more.
+// The number of failed evaluations after which the call stops evaluating.
 constexpr int kMaxFailures = 32;
 
 class Folder {
@@ -58,7 +58,7 @@ class Folder {
   }
 
  private:
-  // The outputs that a constant waits for: output kControlSlot of a node, or one output of a Switch, without
+  // The outputs for which a constant waits: output kControlSlot of a node, or one output of a Switch, without
   // duplicates.
   using Waits = std::vector<TensorRef>;
 
@@ -84,7 +84,7 @@ class Folder {
                       std::vector<std::optional<Tensor>>* values);
   void DropEmptyWaits();
   void Replace(Node* node, std::vector<std::pair<int, Tensor>> values, const std::vector<Node*>& waits);
-  // A constant, or what hands one on.
+  // Whether the node is a constant, or forwards one.
   bool is_constant(const Node& node) const {
     const auto id = static_cast<size_t>(node.id());
     return id < constant_.size() && constant_[id];
@@ -101,13 +101,13 @@ class Folder {
   std::vector<Node*> order_;
   std::vector<bool> constant_;            // by id
   std::vector<bool> carrier_;             // by id
-  std::unordered_map<int, Waits> waits_;  // of constants that wait for anything, by id
+  std::unordered_map<int, Waits> waits_;  // of constants that wait for something, by id
   int64_t bytes_left_;
   int64_t computed_left_;
   int replaced_ = 0;
 };
 
-// A step that computes nothing from constants is the usual one and should cost next to nothing here.
+// Most steps compute nothing from constants, and should cost almost nothing here.
 bool Folder::HasConstants() const {
   for (int id = 2; id < graph_->num_node_ids(); ++id) {
     const Node* node = graph_->node(id);
@@ -135,7 +135,7 @@ int Folder::Done() {
 
 bool Folder::MayFold(const Node& node) const {
   if (!IsPure(node) || node.num_outputs() == 0 || node.traits().never_fold) return false;
-  // A function in an attribute could do anything.
+  // A function in an attribute may have any effect.
   for (const auto& [name, value] : node.attrs()) {
     if (value.As<NameAttrList>() != nullptr || value.As<std::vector<NameAttrList>>() != nullptr) return false;
   }
@@ -144,23 +144,23 @@ bool Folder::MayFold(const Node& node) const {
          std::all_of(props.input_types.begin(), props.input_types.end(), IsPlain);
 }
 
-// The nodes for which a value must wait although it is known without its inputs: where inputs may be dead, it
-// must be dead (and belong to a frame) with them.
+// The nodes for which a constant must wait although its value is known without its inputs: if inputs may be
+// dead, it must be dead (and belong to a frame) with them.
 std::optional<std::vector<Node*>> Folder::WaitsOfKnown(Node* node) {
   std::vector<Node*> waits = Rewriter::ControlInputs(*node);
   if (!rewriter_.MayBeDead(*node)) return waits;
   for (int i = 0; i < node->num_inputs(); ++i) {
     const TensorRef input = InputOf(*node, i);
     if (IsFreeConst(*input.node)) continue;
-    // A node that waits for a Switch waits for none of its branches.
+    // Waiting for a Switch is not waiting for one of its branches.
     waits.push_back(rewriter_.Anchor(*node, input));
     if (waits.back() == nullptr) return std::nullopt;
   }
   return waits;
 }
 
-// Shape, Size and Rank of a tensor whose shape is known need no tensor at all, and neither does what picks
-// known sizes from a shape of which others are unknown.
+// Shape, Size and Rank of a tensor of known shape need no tensor, nor do ops that select known sizes from a
+// shape with unknown ones.
 void Folder::FoldShapes() {
   std::vector<bool> from_shape(static_cast<size_t>(graph_->num_node_ids()), false);
   for (Node* node : order_) {
@@ -168,7 +168,7 @@ void Folder::FoldShapes() {
     bool ask = node->traits().metadata_only;
     for (const Edge* edge : node->data_in_edges()) {
       const auto id = static_cast<size_t>(edge->src->id());
-      ask |= id >= from_shape.size() || from_shape[id];  // constants that were put in are from shapes
+      ask |= id >= from_shape.size() || from_shape[id];  // added constants come from shapes
     }
     if (!ask || !MayFold(*node)) continue;
     from_shape[static_cast<size_t>(node->id())] = true;
@@ -190,8 +190,8 @@ void Folder::FoldShapes() {
   }
 }
 
-// Whether a node whose inputs are constant may be computed. An unknown size of a result may depend on an
-// input that is not computed yet (of Fill, Range, …); then the node waits for the next round.
+// Whether a node with constant inputs may be computed. An unknown size of a result may depend on an input
+// that is not computed yet (of Fill, Range, …); then the node waits for the next round.
 bool Folder::FitsBounds(Node* node) {
   int64_t bytes = 0;
   for (int i = 0; i < node->num_outputs(); ++i) {
@@ -213,7 +213,7 @@ bool Folder::FitsBounds(Node* node) {
   return true;
 }
 
-// The nodes for which the inputs and the node itself wait; nothing when there are too many. A consumer of a
+// The nodes for which the inputs and the node itself wait; nullopt if there are too many. A consumer of a
 // constant waits for the same nodes as the constant; a consumer of a Switch or an Enter waits for these.
 std::optional<Folder::Waits> Folder::WaitsOfConstant(const Node& node) const {
   Waits waits;
@@ -235,8 +235,8 @@ std::optional<Folder::Waits> Folder::WaitsOfConstant(const Node& node) const {
   return waits;
 }
 
-// Nodes that carry a constant into each iteration of a loop or into a branch, or pass it on there. They are
-// not turned into constants themselves.
+// Whether a node carries a constant to each iteration of a loop or to a branch, or forwards it there. Such
+// nodes do not become constants themselves.
 bool Folder::IsCarrier(const Node& node) const {
   const auto id = static_cast<size_t>(node.id());
   return id < carrier_.size() && carrier_[id];
@@ -272,7 +272,7 @@ void Folder::MarkConstants() {
   }
 }
 
-// Outputs of computed constants that something not constant consumes.
+// Outputs of computed constants that are inputs of other nodes.
 std::vector<TensorRef> Folder::WantedOutputs() const {
   std::vector<TensorRef> wanted;
   std::vector<bool> seen;
@@ -305,7 +305,7 @@ StatusOr<std::unique_ptr<Graph>> Folder::ConstantPart(std::span<const TensorRef>
   std::vector<int> new_ids;
   std::unique_ptr<Graph> part = graph_->CloneSubset(keep, &new_ids);
   const auto copy_of = [&](const Node& node) { return part->node(new_ids[static_cast<size_t>(node.id())]); };
-  // A consumer of a carrier takes the constant from the carrier's source.
+  // A consumer of a carrier gets the constant from the carrier's source.
   for (const Node* node : queue) {
     if (IsCarrier(*node)) continue;
     for (int i = 0; i < node->num_inputs(); ++i) {
@@ -333,8 +333,8 @@ StatusOr<std::unique_ptr<Graph>> Folder::ConstantPart(std::span<const TensorRef>
   return part;
 }
 
-// One computation that fails, which may be on a branch that is never taken, doesn't keep the others from
-// being done: those are found by halves. What failed leaves nothing.
+// A failed computation, which may be in a branch that is never taken, does not prevent the others: these are
+// found by bisection. Failed ones have no value.
 Status Folder::EvaluateSome(std::span<const TensorRef> wanted, int* failures_left,
                             std::vector<std::optional<Tensor>>* values) {
   MR_ASSIGN_OR_RETURN(std::unique_ptr<Graph> part, ConstantPart(wanted));
@@ -375,7 +375,7 @@ Status Folder::Evaluate() {
     const std::optional<std::vector<Node*>> waits = NodesToWaitFor(*node);
     if (waits) Replace(node, std::move(known), *waits);
   }
-  // Only now, as an output that is wanted may belong to a node of which another one was replaced first.
+  // Only now, as a wanted output may belong to a node that was replaced by another one first.
   for (const TensorRef& tensor : wanted) rewriter_.RemoveUnused(tensor.node);
   return Status();
 }
@@ -390,7 +390,7 @@ std::optional<std::vector<Node*>> Folder::NodesToWaitFor(const Node& constant) {
   return nodes;
 }
 
-// A node does not have to wait for a constant that itself waits for nothing.
+// Removes control inputs from constants that wait for nothing.
 void Folder::DropEmptyWaits() {
   std::vector<Edge*> edges;
   for (const Node* node : order_) {
@@ -402,7 +402,7 @@ void Folder::DropEmptyWaits() {
   for (Edge* edge : edges) graph_->RemoveEdge(edge);
 }
 
-// Points the consumers of outputs at constants; once no output is used, also those who wait for the node.
+// Replaces outputs by constants in their consumers, and, once no output is used, in control outputs.
 void Folder::Replace(Node* node, std::vector<std::pair<int, Tensor>> values,
                      const std::vector<Node*>& waits) {
   std::vector<Node*> constants(static_cast<size_t>(node->num_outputs()), nullptr);

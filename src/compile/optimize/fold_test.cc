@@ -190,7 +190,7 @@ TEST_F(FoldTest, WhatMayBeAnySizeWaitsUntilItsSizeIsKnown) {
   EXPECT_THAT(evaluator_.last_graph, Not(HasSubstr("Fill")));
 }
 
-// All of what is computed may live at once.
+// All computed values may be in memory at once.
 TEST_F(FoldTest, WhatIsComputedAtATimeHasALimit) {
   compile_.max_folded_constant_bytes = 4;
   Const("a", 3);

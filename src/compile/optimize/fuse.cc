@@ -21,13 +21,13 @@ bool IsActivation(const Node& node) {
   return op == "Relu" || op == "Relu6" || op == "Elu" || op == "Sigmoid" || op == "Tanh";
 }
 
-// The op that does the product of a node: itself, or what an optimiser before this one fused.
+// The op of the product: the node's own, or that which an earlier optimiser fused.
 std::string_view ProductOp(const Node& node) {
   const std::string& op = node.op_name();
   if (op == "_FusedDepthwiseConv2dNative") return "DepthwiseConv2dNative";
   return op == "_FusedMatMul" ? "MatMul" : op == "_FusedConv2D" ? "Conv2D" : std::string_view(op);
 }
-// The op that does it with what follows.
+// The op for the product with the nodes that follow it.
 std::string_view FusedOp(const Node& node) {
   const std::string_view op = ProductOp(node);
   return op == "MatMul" ? "_FusedMatMul" : op == "Conv2D" ? "_FusedConv2D" : "_FusedDepthwiseConv2dNative";
@@ -45,13 +45,13 @@ struct Source {
 
 Source SourceOf(const Edge& edge) { return {edge.src, edge.src_output}; }
 
-// A product or convolution with the nodes that follow it.
+// A product or convolution with the nodes after it.
 struct Chain {
   Node* pad = nullptr;           // a Pad before it, or null
-  std::vector<int64_t> margins;  // what it adds: top, bottom, left, right
+  std::vector<int64_t> margins;  // the padding that it adds: top, bottom, left, right
   bool keep_weights = false;
   std::vector<Node*> nodes;
-  std::vector<std::string> ops;  // what the fused node does after the product
+  std::vector<std::string> ops;  // the operations of the fused node after the product
   std::vector<Source> args;
   float epsilon = 0.0001f;
 
@@ -89,14 +89,14 @@ class Fuser {
     return (ProductOp(node) == "MatMul" || IsConvolution(node)) && node.output_type(0) == DataType::kFloat;
   }
 
-  // Whether the node gains from being told that its weights stay, with nothing to fuse.
+  // Whether the node gains from the attribute that its weights are constant, with nothing to fuse.
   static bool KeepsMore(const Chain& chain) {
     const Node& first = *chain.first();
     if (!chain.keep_weights || first.op_name() == "MatMul" || IsDepthwise(first)) return false;
     return !IsFused(first) || !first.attrs().Get<bool>("keep_weights").value_or(false);
   }
 
-  // The edge to the only consumer of what `node` computes, when the two may become one: null otherwise.
+  // The edge to the only consumer of `node`'s result, if the two may be fused: null otherwise.
   const Edge* OnlyUse(const Node& node) const {
     const Edge* use = nullptr;
     for (const Edge* edge : node.out_edges()) {
@@ -117,7 +117,7 @@ class Fuser {
                                           [](const Edge* e) { return e->dst->IsOp(); }));
   }
 
-  // Channels of both lie alike.
+  // Whether both have the same layout of channels.
   static bool SameFormat(const Node& first, const Node& next) {
     if (ProductOp(first) == "MatMul") return true;
     const auto a = first.attrs().Get<std::string>("data_format"),
@@ -142,7 +142,7 @@ class Fuser {
     return chain;
   }
 
-  // The ops that the node already applies to its product.
+  // The operations that the node already applies to its product.
   static void Unpack(const Node& fused, Chain* chain) {
     const AttrMap& attrs = fused.attrs();
     chain->ops = attrs.Get<std::vector<std::string>>("fused_ops").value_or(chain->ops);
@@ -151,7 +151,7 @@ class Fuser {
     for (size_t i = 2; i < inputs.size(); ++i) chain->args.push_back(SourceOf(*inputs[i]));
   }
 
-  // A constant, or what a variable holds: who keeps its buffer keeps the value (packed_weights.h). A fed
+  // A constant, or the value of a variable: holding its buffer keeps the value (packed_weights.h). A fed
   // tensor may be overwritten by its owner after the step.
   static bool KeepsItsValue(const Node* from) {
     for (int steps = 0; from->op_name() == "Identity" && steps < 8; ++steps)
@@ -160,7 +160,7 @@ class Fuser {
     return op == "Const" || op == "ReadVariableOp" || op == "VariableV2" || op == "Variable";
   }
 
-  // Zeros around the image, whose amount is known.
+  // Constant zero padding around the image.
   void TakePad(const Edge& in, Chain* chain) const {
     const Node& conv = *in.dst;
     Node* const pad = in.src;
@@ -175,7 +175,7 @@ class Fuser {
     const bool nchw = conv.attrs().Get<std::string>("data_format").value_or("NHWC") == "NCHW";
     const size_t channel = nchw ? 2 : 6, row = nchw ? 4 : 2;
     const std::vector<int64_t>& n = *numbers;
-    constexpr int64_t kMaxMargin = 64;  // more would be work on zeros
+    constexpr int64_t kMaxMargin = 64;  // a larger one would be work on zeros
     if (n[0] != 0 || n[1] != 0 || n[channel] != 0 || n[channel + 1] != 0) return;
     for (size_t i = row; i < row + 4; ++i) {
       if (n[i] < 0 || n[i] > kMaxMargin) return;
@@ -186,7 +186,7 @@ class Fuser {
   }
 
   static void Take(Node* node, Chain* chain) { Take(node, node->op_name(), chain); }
-  // `op`: the name that the fused op knows it by.
+  // `op`: the name of the operation in the fused op.
   static void Take(Node* node, const std::string& op, Chain* chain) {
     chain->nodes.push_back(node);
     chain->ops.push_back(op);
@@ -211,7 +211,7 @@ class Fuser {
         !SameFormat(*chain->first(), *node) || node->attrs().Get<bool>("is_training").value_or(true)) {
       return false;
     }
-    // The statistics that it passes on would be missed.
+    // The statistics would not be computed.
     const bool only_y = std::all_of(node->out_edges().begin(), node->out_edges().end(),
                                     [](const Edge* e) { return !e->dst->IsOp() || e->src_output == 0; });
     if (!only_y) return false;
@@ -231,14 +231,14 @@ class Fuser {
     return true;
   }
 
-  // A product that a loop adds to the sum of those before: the kernel adds where the sum is.
+  // A product that a loop adds to the sum of previous ones: the kernel adds in place.
   static bool AddsToSum(const Edge& use) {
     const Node& node = *use.dst;
     return node.op_name() == "AddN" && node.num_inputs() == 2 && use.dst_input == 1 &&
            ProductOp(*use.src) == "MatMul" && node.data_in_edges()[0]->src->op_name() == "Switch";
   }
 
-  // The sum of the products of a loop's state and of its inputs, as the pass loop_products makes it.
+  // The sum of the products of a loop's state and of its inputs, as made by the pass loop_products.
   static bool AddsToProducts(const Node& first, const Edge& use) {
     const Node& node = *use.dst;
     return node.op_name() == "AddN" && node.num_inputs() == 2 && use.dst_input == 1 &&
@@ -251,7 +251,7 @@ class Fuser {
     return device.ok() && device->type.has_value() && options_.has_kernel(*device->type, props);
   }
 
-  // False when there is no kernel.
+  // False if there is no kernel.
   StatusOr<bool> Replace(const Chain& chain) {
     const Node& first = *chain.first();
     Node* const last = chain.last();
@@ -276,7 +276,7 @@ class Fuser {
       }
     };
     wait_as(first);
-    Node* amount = nullptr;  // of padding, when it has no other consumer
+    Node* amount = nullptr;  // of padding, if it has no other consumer
     if (chain.pad != nullptr) {
       wait_as(*chain.pad);
       inputs[0] = SourceOf(*chain.pad->data_in_edges()[0]);

@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// Whether `node` passes on each of its inputs, including resources and variants.
+// Whether `node` forwards each of its inputs, including resources and variants.
 bool Forwards(const Node& node, bool remove_checks) {
   const bool unchecked = remove_checks && node.traits().only_checks;
   if (node.num_inputs() != node.num_outputs() || node.num_inputs() == 0) return false;
@@ -22,7 +22,7 @@ bool Forwards(const Node& node, bool remove_checks) {
   return true;
 }
 
-// Nodes that waited for a check wait for what the check waited for.
+// Nodes that waited for a check wait for the inputs of the check instead.
 void RemoveCheck(Graph* graph, Node* node, Rewriter* rewriter) {
   std::vector<Node*> inputs = Rewriter::ControlInputs(*node);
   for (const Edge* edge : node->data_in_edges()) {
@@ -39,7 +39,7 @@ void RemoveCheck(Graph* graph, Node* node, Rewriter* rewriter) {
   graph->RemoveNode(node);
 }
 
-// A Print that no longer prints passes on its first input, once all are there.
+// A Print that no longer prints forwards its first input, once all inputs are available.
 bool RemovePrint(Graph* graph, Node* node, Rewriter* rewriter) {
   if (node->op_name() != "Print") return false;
   std::vector<TensorRef> printed;
@@ -51,7 +51,7 @@ bool RemovePrint(Graph* graph, Node* node, Rewriter* rewriter) {
 
 bool IsRemovableCheck(const Node& node) {
   if (!node.traits().only_checks || node.num_outputs() != 0) return false;
-  // Beside a Switch there is no telling from which branch it is.
+  // Next to a Switch the branch would be lost.
   for (const Edge* edge : node.data_in_edges()) {
     if (edge->src->traits().is_control_flow) return false;
   }
@@ -65,7 +65,7 @@ int RemoveIdentities(Graph* graph, const OptimizeOptions& options) {
   std::vector<TensorRef> inputs;
   int removed = 0;
   for (Node* node : graph->OpNodes()) {
-    if (!node->IsOp()) continue;  // went with another one
+    if (!node->IsOp()) continue;  // removed together with another one
     if (options.compile.strip_checks && IsRemovableCheck(*node) && !rewriter.IsPreserved(*node)) {
       RemoveCheck(graph, node, &rewriter);
       ++removed;
@@ -80,7 +80,7 @@ int RemoveIdentities(Graph* graph, const OptimizeOptions& options) {
     for (int i = 0; i < node->num_inputs(); ++i) inputs.push_back(InputOf(*node, i));
     if (rewriter.CanReplace(*node, inputs)) {
       rewriter.Replace(node, inputs);
-      if (node->IsOp()) graph->RemoveNode(node);  // of a resource: not what RemoveUnused takes
+      if (node->IsOp()) graph->RemoveNode(node);  // of a resource: RemoveUnused does not remove it
       ++removed;
     }
   }

@@ -31,7 +31,7 @@ bool IsTrue(const AttrMap& attrs, std::string_view name) {
   return flag != nullptr && *flag;
 }
 
-// Copies one body into the graph in place of one call.
+// Copies one body to the graph in place of one call.
 class CallInliner {
  public:
   CallInliner(Node* call, FunctionBody body, bool has_control_flow, std::unordered_set<int>* own_devices,
@@ -77,8 +77,8 @@ class CallInliner {
     return node.op_def().is_stateful || node.traits().has_side_effects;
   }
 
-  // Into a loop of the body edges lead only through an Enter, and out of it through an Exit: what has effects
-  // there waits by these, and is waited for.
+  // Edges lead into a loop of the body only through an Enter, and out of it through an Exit: nodes with
+  // effects in the loop wait, and are waited for, through these.
   Status FindLoops() {
     const std::vector<Node*> nodes = body_.graph->OpNodes();
     if (std::ranges::none_of(nodes, [](const Node* n) { return FlowOf(*n) == Flow::kEnter; }))
@@ -112,7 +112,7 @@ class CallInliner {
     return call_.has_assigned_device() ? call_.assigned_device() : call_.requested_device();
   }
 
-  // The tensors that the parameters stand for; references are read here.
+  // The arguments of the parameters; references are read here.
   Status CollectInputs() {
     for (int i = 0; i < call_.num_inputs(); ++i) {
       MR_ASSIGN_OR_RETURN(const Edge* edge, call_.InputEdge(i));
@@ -131,7 +131,7 @@ class CallInliner {
     return Status();
   }
 
-  // The nodes for which the call waited. If the call can be dead or is in a loop, its inputs are among them.
+  // The nodes for which the call waited, including its inputs if the call can be dead or is in a loop.
   Status AddInputControl() {
     if (waits_for_.empty() && (!has_control_flow_ || inputs_.empty())) return Status();
     MR_ASSIGN_OR_RETURN(input_control_, Add("input_control_node", "NoOp", {}));
@@ -157,7 +157,7 @@ class CallInliner {
     const bool changed = Rename(node, &attrs);
     std::shared_ptr<const NodeProps> props = node.shared_props();
     if (changed || body_.graph->functions().Find(node.op_name()) != nullptr) {
-      // The signature of a function lives with the library that it is taken from.
+      // The signature of a function exists as long as the library that it comes from.
       MR_ASSIGN_OR_RETURN(const OpRegistration* op, graph_.LookUpOp(node.op_name()));
       MR_ASSIGN_OR_RETURN(props, NodeProps::Make(*op, std::move(attrs)));
     }
@@ -173,8 +173,8 @@ class CallInliner {
     return Status();
   }
 
-  // Names within attributes: of colocated nodes, of loops, of temporary variables, which belong to the call,
-  // and of state, which stays that of the function.
+  // Names in attributes: of colocated nodes, of loops, of temporary variables, which belong to the call, but
+  // not of state, which stays that of the function.
   bool Rename(const Node& node, AttrMap* attrs) const {
     bool changed = RenameTemporary(node, attrs);
     if (const AttrValue* value = node.attrs().Find("_class"); value != nullptr) {
@@ -218,7 +218,7 @@ class CallInliner {
       if (edge == nullptr || !edge->src->IsOp()) continue;
       const bool from_arg = edge->src->op_name() == "_Arg";
       if (edge->IsControl()) {
-        // Waiting for a parameter is waiting for what it stands for.
+        // Waiting for a parameter is waiting for its argument.
         graph_.AddControlEdge(from_arg ? Source(*edge->src).first : CopyOf(edge->src), copy);
       } else if (from_arg) {
         graph_.AddEdge(Source(*edge->src).first, Source(*edge->src).second, copy, edge->dst_input);
@@ -233,8 +233,8 @@ class CallInliner {
     if (input_control_ != nullptr && must_wait && !InLoop(node)) graph_.AddControlEdge(input_control_, copy);
   }
 
-  // Whether a parameter may be alive in a call that is dead. What comes straight from a Switch, as all does
-  // in lowered conditions and loops, is taken to be dead with the rest.
+  // Whether a parameter may be alive in a dead call. An output of a Switch, as in lowered conditions and
+  // loops, is assumed to be dead with the other inputs.
   bool MayOutliveCall(const Node& arg) const {
     return has_control_flow_ && (!waits_for_.empty() || inputs_.size() > 1) &&
            !Source(arg).first->traits().is_control_flow;
@@ -293,8 +293,8 @@ class CallInliner {
   }
 
   // Nodes that wait for the effects of the body before `done`. Effects in a branch of the body that is not
-  // taken are dead, which does not end the call: a trigger replaces them. `done` is dead when the call
-  // is, by its inputs.
+  // taken are dead, which must not make the end of the call dead: a trigger replaces them. `done` is dead if
+  // the call is, by its inputs.
   StatusOr<Node*> EffectsOfBody(Node* done) {
     if (!has_control_flow_) return done;
     MR_ASSIGN_OR_RETURN(Node * trigger, Add("effects", "ControlTrigger", {}));
@@ -302,14 +302,14 @@ class CallInliner {
     return trigger;
   }
 
-  std::unordered_set<int>* const own_devices_;  // ids of copies with a device that the body names
+  std::unordered_set<int>* const own_devices_;  // ids of copies with a device that is set in the body
   Node& call_;
   Graph& graph_;
   FunctionBody body_;
   const std::string prefix_;
   const bool has_control_flow_;
   NodeNames* const must_run_;
-  Frames loops_;  // of the body; without frames when there are none
+  Frames loops_;  // of the body; without frames if there are none
   bool effects_in_loops_ = false;
   std::vector<Tensor> inputs_;
   std::vector<Node*> waits_for_;
@@ -330,7 +330,7 @@ class Inliner {
       has_control_flow_ |= node->traits().is_control_flow;
       Consider(node, nullptr);
     }
-    // A lowered condition makes the rest of the graph one with control flow, so they go first.
+    // A lowered condition adds control flow to the rest of the graph, so conditions are inlined first.
     while (!conditions_.empty() || !calls_.empty()) {
       std::deque<Item>& from = conditions_.empty() ? calls_ : conditions_;
       const Item item = from.front();
@@ -347,7 +347,7 @@ class Inliner {
   }
 
  private:
-  // The functions whose bodies a node is in.
+  // The functions whose bodies contain a node.
   struct Chain {
     std::string function;
     const Chain* parent;
@@ -432,7 +432,7 @@ class Inliner {
   NodeNames* const must_run_;
   InlineResult result_;
   std::deque<Item> conditions_, calls_;
-  std::deque<Chain> chains_;  // they don't move
+  std::deque<Chain> chains_;  // a deque: they cannot be moved
   std::unordered_set<int> own_devices_;
   int added_ = 0;
   int64_t added_name_bytes_ = 0;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMaxRounds = 10;
 
-// Lets the consumers of output `output` of `node` (kControlSlot: those that wait for it) turn to `src`.
+// Redirects the consumers of output `output` of `node` (kControlSlot: its control outputs) to `src`.
 void RedirectConsumers(Node* node, int output, Node* src, int src_output) {
   Graph& graph = node->graph();
   std::vector<Edge*> edges;
@@ -60,7 +60,7 @@ bool IsListArrayConverter(const Node& node) {
   });
 }
 
-// An Identity for each tensor, which waits for what the converter waited for. None when one can't be made.
+// An Identity for each tensor, with the converter's control inputs. None if one can't be made.
 std::vector<Node*> MakeIdentities(Node* converter) {
   Graph& graph = converter->graph();
   std::vector<Node*> made;

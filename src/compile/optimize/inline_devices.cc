@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kLoc = "loc:@";
 
-// As in ColocationGraph: values cross borders, so these tie nothing together.
+// As in ColocationGraph: these carry values across borders, and need no colocation.
 bool IsBorder(const Node& node) { return node.op_name().starts_with('_'); }
 
 // Nodes that must share a device, by union-find.
@@ -91,7 +91,7 @@ class Release {
   }
 
  private:
-  // False when nothing can be in the way: all kernels are for the CPU, or there are none.
+  // False if there can be no conflict: all kernels are for the CPU, or there are none.
   bool FindInherited() {
     bool may_conflict = !own_.empty();
     for (int id = first_id_; id < graph_.num_node_ids(); ++id) {
@@ -107,7 +107,7 @@ class Release {
 
   void FindRestrictions(Groups* groups) {
     std::vector<bool> inherits(static_cast<size_t>(graph_.num_node_ids()));
-    std::unordered_map<int, std::vector<std::string>> types;  // that a group inherits, by root
+    std::unordered_map<int, std::vector<std::string>> types;  // inherited by members of a group, by root
     for (const Node* node : inherited_) {
       inherits[static_cast<size_t>(node->id())] = true;
       const DeviceName& device = Parsed(node->requested_device());
@@ -127,14 +127,14 @@ class Release {
         has_all = has_all && (type == "CPU" || has_kernel_(type, node->props()));
       }
       if (inherits[static_cast<size_t>(id)]) continue;
-      // Groups of which the members contradict each other are an error of the placer.
+      // The placer reports groups whose members contradict each other.
       wanted_[root]
           .MergeFrom(Parsed(node->has_assigned_device() ? node->assigned_device() : node->requested_device()))
           .IgnoreError("the placer reports it");
     }
   }
 
-  // Without parts when it is malformed, which the placer reports.
+  // Empty if it is malformed, which the placer reports.
   const DeviceName& Parsed(const std::string& device) {
     const auto [it, is_new] = parsed_.try_emplace(device);
     if (is_new) it->second = DeviceName::Parse(device).value_or(DeviceName());
@@ -147,7 +147,7 @@ class Release {
   const HasKernelFn& has_kernel_;
   std::vector<Node*> inherited_;
   std::map<std::pair<int, std::string>, bool> has_all_kernels_;  // by root and type
-  std::unordered_map<int, DeviceName> wanted_;                   // by members that inherit nothing; by root
+  std::unordered_map<int, DeviceName> wanted_;                   // by members that inherit no device; by root
   std::unordered_map<std::string, DeviceName> parsed_;
 };
 

@@ -18,7 +18,7 @@ namespace {
 // Dimension i of an NHWC image is dimension kToNhwc[i] of the NCHW image.
 constexpr int64_t kToNhwc[] = {0, 2, 3, 1};
 constexpr int64_t kToNchw[] = {0, 3, 1, 2};
-// With fewer output channels the kernels work along pixels, and NCHW is as good.
+// With fewer output channels the kernels vectorise along pixels, and NCHW is as good.
 constexpr int64_t kMinChannels = 16;
 
 bool IsNchw(const Node& node) { return node.attrs().Get<std::string>("data_format").value_or("") == "NCHW"; }
@@ -58,7 +58,7 @@ class LayoutConverter {
     bool any = false;
     for (const Node* node : graph_->OpNodes()) {
       if (!IsNchw(*node)) continue;
-      if (!HasLayout(node->op_name())) return 0;  // a gradient, or something that is not known here
+      if (!HasLayout(node->op_name())) return 0;  // a gradient, or an unknown op
       any = any || node->op_name() == "Conv2D";
     }
     const auto order = TopologicalOrder(*graph_);
@@ -81,7 +81,7 @@ class LayoutConverter {
     return !rewriter_.IsPreserved(node) && IsPure(node) && node.num_inputs() > 0;
   }
 
-  // The NHWC twin of a tensor, when there is one on the device of `where`.
+  // The NHWC version of a tensor, if there is one on the device of `where`.
   std::optional<TensorRef> Twin(const Node& where, const TensorRef& tensor) const {
     const auto found = twins_.find(Key(tensor.node, tensor.output));
     if (found == twins_.end() ||
@@ -91,7 +91,7 @@ class LayoutConverter {
     return found->second;
   }
 
-  // The twin, made if need be.
+  // The NHWC version, made if necessary.
   std::optional<TensorRef> MakeTwin(const Node& where, const TensorRef& tensor) {
     if (const auto twin = Twin(where, tensor)) return twin;
     if (TransposesBy(*tensor.node, kToNchw) && !HasControlInputs(*tensor.node) &&
@@ -119,7 +119,7 @@ class LayoutConverter {
   void Convert(Node* node) {
     const std::string& op = node->op_name();
     if (TransposesBy(*node, kToNhwc)) {
-      // The graph's own transposes at the end of such a part.
+      // The graph's own transposes at the end of a converted part.
       if (const auto twin = Twin(*node, InputOf(*node, 0))) {
         rewriter_.TryReplace(node, {*twin}, {});
       }
@@ -183,7 +183,7 @@ class LayoutConverter {
     rewriter_.RemoveUnused(amount);
   }
 
-  // Reductions over axes after which the others keep their order.
+  // Reductions that preserve the order of the remaining axes.
   void ConvertReduction(Node* node) {
     const auto image = Twin(*node, InputOf(*node, 0));
     const auto axes = ConstNumbers(InputOf(*node, 1));
@@ -212,7 +212,7 @@ class LayoutConverter {
     rewriter_.RemoveUnused(indices);
   }
 
-  // With images alone, or scalars beside them.
+  // With images only, or images and scalars.
   void ConvertElementwise(Node* node) {
     const std::vector<TensorRef> inputs = Inputs(*node);
     if (std::none_of(inputs.begin(), inputs.end(),
@@ -240,7 +240,7 @@ class LayoutConverter {
     return inputs;
   }
 
-  // `made` (or null) computes what `node` does; output 0 as NHWC where it is an image.
+  // `made` (or null) computes the result of `node`; output 0 as NHWC if it is an image.
   void Register(Node* node, Node* made, bool is_image = true) {
     if (made == nullptr) return;
     for (Node* wait : Rewriter::ControlInputs(*node)) graph_->AddControlEdge(wait, made);
@@ -248,8 +248,8 @@ class LayoutConverter {
     converted_.emplace_back(node, made);
   }
 
-  // Consumers of the NCHW results of `node` take them from `made`; `node` goes. Consumers before
-  // producers. The device has a kernel for Transpose: there was one where this part of the graph begins.
+  // Redirects consumers of the NCHW results of `node` to `made`, and removes `node`. Consumers before
+  // producers. The device has a kernel for Transpose: there was one at the start of this part of the graph.
   void Finish(Node* node, Node* made) {
     for (int output = 0; output < node->num_outputs(); ++output) {
       if (CountConsumers(*node, output) == 0) continue;

@@ -61,7 +61,7 @@ class LayoutTest : public testing::Test {
     Add(name, "Transpose", {input, perm}, {{"T", kFloat}, {"Tperm", DataType::kInt32}});
   }
   int Run() {
-    // A _Retval takes what is fetched, and keeps it.
+    // A _Retval takes the fetched tensor, and preserves it.
     graph_.FixupSourceAndSinkEdges();
     const CompileOptions compile;
     OptimizeOptions options{compile};

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// A loop holds on to this much for each node that was moved out of it, at most.
+// The most memory that a loop holds for each node that was moved out of it.
 constexpr int64_t kMaxHeldBytes = int64_t{16} << 20;
 
 class Mover {
@@ -38,11 +38,11 @@ class Mover {
  private:
   // The sources of a node's inputs.
   struct Origin {
-    const Node* enter = nullptr;     // a constant Enter of the loop; null: not the same in all iterations
-    const Node* iterates = nullptr;  // the Switch of the loop's condition that inputs come through; or null
+    const Node* enter = nullptr;     // a constant Enter of the loop; null: differs between iterations
+    const Node* iterates = nullptr;  // the Switch of the loop's condition on the path of the inputs; or null
   };
 
-  // A value that enters the loop, by way of the Switch that ends it or not.
+  // A value that enters the loop, with or without passing the Switch that ends it.
   static const Node* EnterOf(const TensorRef& input, const Node** iterates) {
     const Node* node = input.node;
     if (FlowOf(*node) == Flow::kSwitch && input.output == 1 && !HasControlInputs(*node) &&
@@ -87,7 +87,7 @@ class Mover {
     return DataTypeSize(node.input_type(0)) >= DataTypeSize(type);
   }
 
-  // The tensor outside of the loop whose value `input` is inside. A constant is copied into the frame of
+  // The tensor outside of the loop that is `input` inside. A constant is copied to the frame of
   // `beside`.
   TensorRef Outside(const Node& node, const TensorRef& input, Node* beside) {
     const Node* iterates = nullptr;
@@ -121,7 +121,7 @@ class Mover {
     return false;
   }
 
-  // Computes the node outside, and takes the result in. What was made is in `made`, also if it is no use.
+  // Computes the node outside, and adds an Enter for it. Appends new nodes to `made`, also unused ones.
   TensorRef BringIn(const Node& node, const Origin& origin, const std::vector<TensorRef>& inputs,
                     std::vector<Node*>* made) {
     const auto add = [&](std::string_view suffix, std::string_view op, AttrMap attrs,

@@ -61,7 +61,7 @@ class LoopInvariantsTest : public testing::Test {
              const std::string& frame = "loop") {
     Add(name, "Enter", {from}, {{"T", type}, {"frame_name", frame}, {"is_constant", constant}});
   }
-  // Its Merge, whose other input comes with Next().
+  // A Merge, whose other input is set by Next().
   void Variable(const std::string& name, const std::string& first, DataType type) {
     Enter(name + "_enter", first, type, false);
     Add(name, "Merge", {name + "_enter", name + "_enter"}, {{"T", type}, {"N", 2}});
@@ -74,7 +74,7 @@ class LoopInvariantsTest : public testing::Test {
     Node* next = Add(name + "_next", "NextIteration", {value}, {{"T", type}});
     graph_.UpdateInput(graph_.FindNode(name), 1, next, 0);
   }
-  // The loop gives x = `value` on.
+  // The loop returns x = `value`.
   void Finish(const std::string& value) {
     Next("x", value, kFloat);
     Add("ret", "_Retval", {"x_exit"}, {{"T", kFloat}, {"index", 0}});
@@ -121,7 +121,7 @@ TEST_F(LoopInvariantsTest, ConstantsOfTheLoopGoAlong) {
   EXPECT_EQ(Move(), 1);
   EXPECT_THAT(Text(), HasSubstr("scaled/outside = Const(^a)\n"));
   EXPECT_THAT(Text(), HasSubstr("scaled/invariant = Mul(a, scaled/outside)\n"));
-  // Not before the constant inside would have been there.
+  // The constant was not available before it was in the loop.
   EXPECT_THAT(Text(), HasSubstr("y = Add(x_sw:1, scaled/enter, ^two)\n"));
 }
 

@@ -13,13 +13,13 @@
 namespace millrace {
 namespace {
 
-// The products of all steps exist at a time: at most so many times as large as the inputs.
+// The limit of the memory of the products of all steps, as a multiple of that of the inputs.
 constexpr int64_t kMaxGrowth = 16;
 
-// A product of a loop and what it is made of.
+// A product of a loop and its inputs.
 struct Pattern {
   Node* product;          // MatMul
-  Node* bias;             // the BiasAdd that alone uses it, or null
+  Node* bias;             // the BiasAdd that is its only consumer, or null
   Node* concat;           // of the read value and the state
   Node* read;             // TensorArrayReadV3
   Node* checked;          // the EnsureShape between the two, or null
@@ -29,7 +29,7 @@ struct Pattern {
   TensorRef state;
   int64_t inputs, units;  // rows of the weights for the read value, and for the state
   bool state_first;
-  bool rows_known;  // the state has as many as a read value: otherwise that is checked when the loop runs
+  bool rows_known;  // the state has as many as a read value: otherwise the loop checks that at run time
 };
 
 bool IsFloating(DataType type) { return type == DataType::kFloat || type == DataType::kDouble; }
@@ -64,8 +64,8 @@ class Splitter {
   }
 
  private:
-  // The node of an input if it is of that op, on the device of the product, and nothing waits for it or it
-  // for others.
+  // The node of an input if it has that op, is on the device of the product, and has no control inputs and
+  // outputs.
   Node* Source(const Node& node, int input, std::string_view op) const {
     Node* const source = InputOf(node, input).node;
     const bool is_free = source->op_name() == op && !HasControlInputs(*source) &&
@@ -122,7 +122,7 @@ class Splitter {
     return nullptr;
   }
 
-  // The array is filled once, outside of the loop, and used for nothing else.
+  // The array is filled once, outside of the loop, and has no other use.
   bool MatchArray(Pattern* p) const {
     p->handle = ConstantEnter(*p->read, 0);
     p->flow = ConstantEnter(*p->read, 2);
@@ -158,7 +158,7 @@ class Splitter {
            weights.dim(1) > 0 && weights.dim(1) <= kMaxGrowth * p->inputs;
   }
 
-  // Whether an EnsureShape can't fail for what is read of `values`.
+  // Whether an EnsureShape can't fail for values read from `values`.
   static bool PassesCheck(const Node& check, const PartialShape& values) {
     const auto shape = check.Attr<PartialShape>("shape");
     if (!shape.ok()) return false;
@@ -167,7 +167,7 @@ class Splitter {
     return shape->rank() == 2 && fits(0) && fits(1);
   }
 
-  // Nodes that Split makes; when one cannot be, all of them go.
+  // Adds a node for Split; if one cannot be made, all are removed.
   TensorRef Make(const Node& like, std::string_view suffix, std::string_view op, AttrMap attrs,
                  const std::vector<TensorRef>& inputs) {
     for (const TensorRef& input : inputs) failed_ = failed_ || input.node == nullptr;
@@ -187,7 +187,7 @@ class Splitter {
     if (node != nullptr) made_.push_back(node);
     return {node, 0};
   }
-  // Rows [begin, begin + count) of the weights, outside.
+  // Rows [begin, begin + count) of the weights, outside of the loop.
   TensorRef Rows(const Pattern& p, std::string_view suffix, int64_t begin, int64_t count) {
     const TensorRef weights = InputOf(*p.weights, 0);
     if (!CanBeWaitedFor(*weights.node)) failed_ = true;
@@ -226,7 +226,7 @@ class Splitter {
     const TensorRef biased = p.bias == nullptr ? product
                                                : Make(*p.bias, "of_state", "BiasAdd", p.bias->attrs(),
                                                       {product, InputOf(*p.bias, 1)});
-    // AddN refuses what AddV2 would broadcast. In this order the pass fuse takes it into the product.
+    // AddN rejects shapes that AddV2 would broadcast. In this order the pass fuse merges it with the product.
     const TensorRef sum =
         p.rows_known ? Make(*p.product, "sum", "AddV2", {{"T", type}}, {biased, read})
                      : Make(*p.product, "sum", "AddN", {{"T", type}, {"N", int64_t{2}}}, {read, biased});

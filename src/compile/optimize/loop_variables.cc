@@ -21,7 +21,7 @@ bool IsWaitedFor(const Node& node) {
                      [](const Edge* e) { return e->IsControl() && e->dst->IsOp(); });
 }
 
-// The source of a value that is only passed on.
+// The source of a value that is only forwarded.
 TensorRef Origin(TensorRef tensor) {
   while (tensor.node->op_name() == "Identity" && !HasControlInputs(*tensor.node))
     tensor = InputOf(*tensor.node, 0);
@@ -34,7 +34,7 @@ class Freezer {
 
   StatusOr<int> Run() {
     MR_ASSIGN_OR_RETURN(order_, TopologicalOrder(graph_));
-    // Loops that are badly made are refused elsewhere.
+    // Other passes refuse malformed loops.
     const StatusOr<Frames> frames = FindFrames(graph_, order_);
     if (!frames.ok()) return 0;
     FindEffects(*frames);
@@ -54,7 +54,7 @@ class Freezer {
     return static_cast<size_t>(frames.frame_of[static_cast<size_t>(node.id())]);
   }
 
-  // An effect in a loop is also an effect in the loops around it.
+  // An effect in a loop is also an effect in the enclosing loops.
   void FindEffects(const Frames& frames) {
     has_effects_.assign(frames.frames.size(), false);
     for (const Node* node : order_) {
@@ -64,11 +64,11 @@ class Freezer {
     for (size_t f = has_effects_.size(); f-- > 1;) {
       if (has_effects_[f]) has_effects_[static_cast<size_t>(frames.frames[f].parent)] = true;
     }
-    // Outside of loops nothing is a variable of one.
+    // There are no loop variables outside of loops.
     has_effects_[0] = true;
   }
 
-  // A loop of which no variable changes makes no trip or never ends, and is left to do so.
+  // A loop none of whose variables changes makes no iteration or never ends, and is kept.
   void FindCandidates(const Frames& frames) {
     candidate_.assign(static_cast<size_t>(graph_.num_node_ids()), false);
     changes_.assign(frames.frames.size(), false);
@@ -85,7 +85,7 @@ class Freezer {
     }
   }
 
-  // The Switch of a variable that each iteration passes on as it got it.
+  // The Switch of a variable that each iteration forwards unchanged.
   static Node* SwitchOf(Node* merge, const Node& next) {
     const TensorRef last = Origin(InputOf(next, 0));
     if (last.node->op_name() != "Switch" || last.output != 1) return nullptr;
@@ -128,10 +128,10 @@ class Freezer {
     graph_.RemoveNode(merge);
     removed_ += 2;
     frozen_[static_cast<size_t>(enter->id())] = true;
-    rewriter_.RemoveUnused(before);  // and the Enter with it, if nothing takes the variable
+    rewriter_.RemoveUnused(before);  // and the Enter, if there is no other consumer of the variable
   }
 
-  // Values that leave the loop unchanged: directly from an Enter, or by the Switch of a frozen variable.
+  // Values that leave the loop unchanged: directly from an Enter, or through the Switch of a frozen variable.
   void TakeFromOutside(Node* exit) {
     if (HasControlInputs(*exit) || IsWaitedFor(*exit) || rewriter_.IsPreserved(*exit)) return;
     TensorRef from = Origin(InputOf(*exit, 0));
@@ -153,9 +153,9 @@ class Freezer {
   Graph& graph_;
   std::vector<Node*> order_;
   std::vector<bool> has_effects_;  // by frame
-  std::vector<bool> changes_;      // by frame: whether a variable of the loop does
-  std::vector<bool> candidate_;    // by id: Merges of variables that don't
-  std::vector<bool> frozen_;       // by id: Enters of what was frozen in this call
+  std::vector<bool> changes_;      // by frame: whether any variable of the loop changes
+  std::vector<bool> candidate_;    // by id: Merges of variables that don't change
+  std::vector<bool> frozen_;       // by id: Enters of variables that this call froze
   int removed_ = 0;
 };
 

@@ -16,7 +16,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kMinElements = 1 << 15;  // smaller factors stay in the first caches
-constexpr int64_t kMaxElements = 1 << 23;  // the loop holds on to the packed one
+constexpr int64_t kMaxElements = 1 << 23;  // the loop holds the packed one in memory
 
 class Packer {
  public:
@@ -71,7 +71,7 @@ class Packer {
     return packed;
   }
 
-  // A product with the packed factor, of the same name, takes the place of the node. False: there is none.
+  // Replaces the node by a product with the packed factor, of the same name. False: there is none.
   StatusOr<bool> Replace(Node* node, const TensorRef& packed) {
     AttrMap attrs = node->attrs();
     const bool fused = node->op_name() == "_FusedMatMul";

@@ -81,7 +81,7 @@ bool Rewriter::MustStay(const Node& node) const {
 
 bool Rewriter::HasKernel(const Node& like, const NodeProps& props) const {
   if (!options_.has_kernel) return true;
-  // "/job:a/replica:0/task:0/device:TYPE:N"; without a device the client's is meant.
+  // "/job:a/replica:0/task:0/device:TYPE:N"; no device means the client's.
   std::string_view device = like.assigned_device();
   std::string_view type = options_.client_device_type;
   if (const size_t at = device.rfind("device:"); at != std::string_view::npos) {
@@ -109,7 +109,7 @@ PartialShape Rewriter::ShapeOf(const TensorRef& tensor) {
   return shapes().OutputShape(*tensor.node, tensor.output);
 }
 
-// Element-wise: of known shapes that fit, or of one shape, whatever it is.
+// Element-wise: known compatible shapes, or equal shapes, even if unknown.
 bool Rewriter::ShapesFit(const Node& node) {
   std::optional<TensorShape> shape;
   int unknown = 0;
@@ -132,7 +132,7 @@ bool Rewriter::CannotFail(const Node& node) {
   if (traits.never_fold || traits.only_checks) return false;
   if (traits.forwards || traits.metadata_only) return true;
   if (node.op_name() == "MatMul") {
-    // Inference has no result for matrices that do not fit.
+    // Inference has no result for incompatible matrices.
     return std::all_of(node.data_in_edges().begin(), node.data_in_edges().end(),
                        [this](const Edge* e) {
                          return ShapeOf({e->src, e->src_output}).ToTensorShape().ok();
@@ -140,7 +140,7 @@ bool Rewriter::CannotFail(const Node& node) {
            shapes().OutputShape(node, 0).ToTensorShape().ok();
   }
   if (!traits.elementwise) return false;
-  // Integers are divided by zero, and raised to negative powers, with an error.
+  // Division of integers by zero, and negative powers, are errors.
   const bool integers =
       std::any_of(node.props().input_types.begin(), node.props().input_types.end(),
                   [](DataType t) { return arithmetic::IsExact(t) && t != DataType::kBool; });
@@ -149,7 +149,7 @@ bool Rewriter::CannotFail(const Node& node) {
   return any_number && ShapesFit(node);
 }
 
-// All consumers of control-flow nodes or of values that come from elsewhere may be dead.
+// All consumers of control-flow nodes or of values from outside may be dead.
 void Rewriter::FindDeadness() {
   deadness_known_ = true;
   may_be_dead_.assign(static_cast<size_t>(graph_->num_node_ids()), false);
@@ -174,7 +174,7 @@ bool Rewriter::MayBeDead(const Node& node) {
   if (!deadness_known_) FindDeadness();
   const auto id = static_cast<size_t>(node.id());
   if (id < may_be_dead_.size()) return may_be_dead_[id];
-  // A node that was added since: as its inputs.
+  // A node that was added since is as dead as its inputs.
   return std::any_of(node.in_edges().begin(), node.in_edges().end(),
                      [this](const Edge* e) { return e != nullptr && e->src->IsOp() && MayBeDead(*e->src); });
 }
@@ -263,10 +263,10 @@ Node* Rewriter::Anchor(const Node& like, const TensorRef& tensor) {
   return anchor;
 }
 
-// Control edges from the inputs multiply with the consumers; a Merge lives when one of its data inputs does,
-// whatever it waits for, so that nothing can be moved from a data input to a control input of one; waiting
-// for a Switch is not waiting for one of its branches; and of several outputs, all are dead when one input
-// is.
+// Control edges from the inputs multiply with the consumers; a Merge is alive if one of its data inputs is,
+// whatever its control inputs, so that nothing can be moved from a data input to a control input of one;
+// waiting for a Switch is not waiting for one of its branches; and all of several outputs are dead if one
+// input is.
 bool Rewriter::CanReplace(const Node& node, const std::vector<TensorRef>& to) {
   const bool several = std::any_of(to.begin(), to.end(), [&](const TensorRef& t) { return t != to[0]; });
   if (several && MayBeDead(node)) return false;
@@ -288,7 +288,7 @@ bool Rewriter::CanReplace(const Node& node, const std::vector<TensorRef>& to) {
   for (const TensorRef& tensor : to) {
     if (IsRefType(tensor.node->output_type(tensor.output))) return false;
     if (waited_for && !CanBeWaitedFor(*tensor.node)) return false;
-    // Elsewhere the node may be what carries the value over once.
+    // Otherwise the node may be the one that transfers the value only once.
     if (tensor.node->assigned_device_index() != device && !same_devices) return false;
   }
   return !IsPreserved(node);
@@ -362,7 +362,7 @@ void Rewriter::RemoveUnused(Node* first) {
     const bool used = std::any_of(node->out_edges().begin(), node->out_edges().end(),
                                   [](const Edge* e) { return e->dst->IsOp(); });
     if (used) continue;
-    // Something may be in the queue twice; what was removed is no op any more.
+    // A node may be in the queue twice; removed ones are no longer ops.
     for (const Edge* edge : node->in_edges()) {
       if (edge != nullptr && edge->src->IsOp()) queue.push_back(edge->src);
     }

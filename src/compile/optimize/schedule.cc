@@ -12,18 +12,18 @@
 namespace millrace {
 namespace {
 
-// Larger graphs are run in the order in which they were built: compiling them is to stay linear.
+// Larger graphs run in the order in which they were built, so that compilation stays linear.
 constexpr int kMaxNodes = 100'000;
-// Assumed values of unknown sizes, which are mostly batches: an order that is better for one may be worse for
-// another.
+// Assumed values of unknown sizes, which are mostly batch sizes: an order that is better for one may be worse
+// for another.
 constexpr std::array<int64_t, 3> kUnknownDims = {32, 1, 1024};
-// An order is only changed if that saves so much for one of them: what kernels take for themselves isn't
-// known.
+// The order is only changed if that saves this much for one of them: the memory that kernels use internally
+// is unknown.
 constexpr int64_t kLeastPercent = 5;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
-constexpr int64_t kMostToldKib = int64_t{1} << 30;  // counts of all passes are added up in an int
+constexpr int64_t kMostToldKib = int64_t{1} << 30;  // counts of all passes are added in an int
 
-// Sizes of tensors, and who shares whose memory.
+// Sizes of tensors, and which tensors share memory.
 class Model {
  public:
   Model(const std::vector<Node*>& order, const ShapeRefiner& shapes, int64_t unknown_dim) {
@@ -37,7 +37,7 @@ class Model {
         owner_.push_back(me);
         bytes_.push_back(Counts(*node) ? BytesOf(*node, i, shapes, unknown_dim) : 0);
         uses_.push_back(0);
-        // A view lives in what it is of.
+        // A view uses the memory of its input.
         if (node->traits().aliasing && node->num_inputs() > 0) {
           const int shared = NumberOf(*node->in_edges()[0]);
           if (shared >= 0) owner_.back() = owner_[static_cast<size_t>(shared)];
@@ -91,7 +91,7 @@ class Model {
   std::vector<int> uses_;       // by owner: inputs that read it, directly or through views
 };
 
-// Runs nodes in thought.
+// Simulates running nodes.
 class Simulation {
  public:
   explicit Simulation(const Model& model) : model_(model), left_(model.uses()) {}
@@ -120,7 +120,7 @@ class Simulation {
     }
   }
 
-  // By how much running `node` now would change what lives.
+  // The change of the memory in use if `node` ran now.
   int64_t Growth(const Node& node) const {
     int64_t growth = 0;
     for (int i = 0; i < node.num_outputs(); ++i) {
@@ -160,9 +160,9 @@ int64_t Peak(const std::vector<Node*>& order, const Model& model) {
   return simulation.peak();
 }
 
-// Always the ready node that lets memory grow the least; among equals one that became ready last, then the
-// first in `order`. What a node adds only shrinks while it waits, as others take their inputs: it is entered
-// again then.
+// Always takes the ready node that increases memory the least; among equals the one that became ready last,
+// then the first in `order`. The increase of a waiting node only decreases, as others consume their inputs:
+// the node is then entered again.
 class GreedyOrder {
  public:
   GreedyOrder(const std::vector<Node*>& order, const Model& model, int ids)
@@ -221,7 +221,7 @@ class GreedyOrder {
   std::vector<Node*> result_;
 };
 
-// The most that an order saves by one of the models; 0 if by another it needs more, or if it isn't worth it.
+// The largest saving of an order in any model; 0 if another model needs more, or if it isn't worth it.
 int64_t Saved(const std::vector<Node*>& order, const std::vector<Node*>& better,
               const std::vector<Model>& models) {
   int64_t most = 0;

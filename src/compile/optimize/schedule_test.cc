@@ -42,7 +42,7 @@ TEST_F(ScheduleTest, EachWideTensorIsUsedBeforeTheNextIsMade) {
     Add(StrCat("sum", i), "Sub", {i == 0 ? "v" : StrCat("sum", i - 1), StrCat("narrow", i)});
   }
   graph_->FixupSourceAndSinkEdges();
-  // x, v and four wide ones; then x goes.
+  // x, v and four wide ones; then x is released.
   EXPECT_EQ(Peak(), 256 + 32 + 4 * 256);
   EXPECT_GT(*ScheduleForMemory(&graph_), 0);
   EXPECT_TRUE(graph_->Validate().ok()) << graph_->Validate();

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why the parts of a loop stay in step. In every iteration that begins, each node of the frame runs once on
-// its device, alive or dead: so each _Send within the loop sends once in each iteration, a dead tensor if
-// need be. The control loop of a device begins when the loop above it comes round (or, at the top, when the
-// step starts) and goes on exactly when LoopCond was true, so the device has the same iterations as
-// LoopCond's; its Merge starts each _Recv once in each of them. When the loop lies on a way that is not
-// taken, LoopCond is dead, its dead value is sent, and the control loop ends after one iteration, in which
-// every _Recv gets the dead tensor that the other side sends.
+// Why the parts of a loop stay in step: in every iteration that begins, each node of the frame runs once on
+// its device, alive or dead, so each _Send in the loop sends once in each iteration, if necessary a dead
+// tensor. The control loop of a device begins with an iteration of the enclosing loop (or, at the top, when
+// the step starts) and continues exactly if LoopCond was true, so the device has the same iterations as
+// LoopCond's; its Merge starts each _Recv once in each of them. If the loop is on a branch that is not taken,
+// LoopCond is dead, its dead value is sent, and the control loop ends after one iteration, in which every
+// _Recv gets the dead tensor that the other side sends.
 #include "compile/partition/control_loops.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 // Marks the Merge of a control loop.
 constexpr std::string_view kPivotAttr = "_control_loop";
 
-// Frames may be called anything, nodes that travel to other tasks may not.
+// Frame names are arbitrary, names of nodes that are sent to other tasks are not.
 std::string AsNodeName(std::string frame) {
   for (char& c : frame) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -47,7 +47,7 @@ class LoopSplitter {
     MR_ASSIGN_OR_RETURN(frames_, FindFrames(*graph_, order_));
     FindWhatIsThere();
     MR_RETURN_IF_ERROR(FindNeeded());
-    // Loops come after those around them, and so do their pairs.
+    // Enclosing loops come first, and so do their pairs.
     for (const auto& [frame, device] : needed_) {
       if (out_.pivots.contains({frame, device})) continue;
       MR_ASSIGN_OR_RETURN(Node * pivot, AddLoop(frame, device));
@@ -75,9 +75,9 @@ class LoopSplitter {
   ControlLoops out_;
 };
 
-// A Switch and an Exit go where their data comes from, an Enter and a NextIteration where their value goes:
-// so what closes a loop lies on one device, and a value crosses devices outside of the loop rather than
-// inside.
+// A Switch and an Exit are placed with the source of their data, an Enter and a NextIteration with the
+// consumer of their value: so the edges that close a loop are on one device, and a value crosses devices
+// outside of the loop rather than inside.
 void LoopSplitter::MoveToServed() {
   for (Node* node : order_) {
     const Flow flow = FlowOf(*node);
@@ -124,7 +124,7 @@ Status LoopSplitter::FindNeeded() {
                                      ") brings a value into a loop for several devices: '",
                                      edge->dst->assigned_device(), "' and '", node->assigned_device(), "'");
       }
-      // A control loop starts from the one around it.
+      // A control loop is started by the enclosing one.
       const int device = edge->dst->assigned_device_index();
       for (int f = frame; f > 0 && !out_.pivots.contains({f, device}); f = frames_.frames[f].parent)
         needed_.insert({f, device});

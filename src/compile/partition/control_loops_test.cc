@@ -39,8 +39,8 @@ class ControlLoopsTest : public testing::Test {
          {"is_constant", constant},
          {"parallel_iterations", 7}});
   }
-  // "<p>Exit" of a loop in the frame `frame` whose body is on a device of its own. `value` in its body is
-  // what the next iteration gets; the body may add nodes on "<p>Switch:1".
+  // "<p>Exit" of a loop in the frame `frame` whose body is on a separate device. `value` in the body is the
+  // value for the next iteration; the body may add nodes on "<p>Switch:1".
   template <typename Body>
   void Loop(const std::string& p, const std::string& frame, const std::string& input,
             const std::string& limit, const char* device, const Body& body) {
@@ -54,7 +54,7 @@ class ControlLoopsTest : public testing::Test {
     graph_->AddEdge(next, 0, merge, 1);
     Add(p + "Exit", "Exit", {p + "Switch"}, device);
   }
-  // One loop whose body is on CPU:1, all else on CPU:0.
+  // One loop whose body is on CPU:1, everything else on CPU:0.
   void SimpleLoop(const char* body_device = "0/CPU:1") {
     Placeholder("x", "0/CPU:0");
     Placeholder("limit", "0/CPU:0");
@@ -81,7 +81,7 @@ class ControlLoopsTest : public testing::Test {
     EXPECT_EQ(graph_->Validate(), Status());
     return loops;
   }
-  // The control loop's node "<frame>/_control_loop/<what>" on the device; null when there is none.
+  // The control loop's node "<frame>/_control_loop/<what>" on the device; null if there is none.
   const Node* Added(const std::string& frame, const std::string& what, const char* device) const {
     for (const Node* node : graph_->OpNodes()) {
       if (node->name().starts_with(StrCat(frame, "/_control_loop/", what)) &&
@@ -130,7 +130,7 @@ TEST_F(ControlLoopsTest, ADeviceThatReceivesInALoopGoesRoundWithIt) {
   SimpleLoop();
   const auto loops = Run();
   ASSERT_TRUE(loops.ok()) << loops.status();
-  // CPU:1 receives what Neg takes, CPU:0 what it gives.
+  // CPU:1 receives the input of Neg, CPU:0 its output.
   EXPECT_EQ(CountAdded(), 2 * 5);
   for (const char* device : {"0/CPU:0", "0/CPU:1"}) {
     const Node* merge = Added("loop", "Merge", device);

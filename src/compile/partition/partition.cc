@@ -15,11 +15,11 @@
 namespace millrace {
 namespace {
 
-// A tensor (or, with output -1, a node) and the device that wants it.
+// A tensor (or, with output -1, a node) and the device that needs it.
 struct Transfer {
   int src = 0;
   int output = 0;
-  int device = 0;  // index in the table of the graph that is cut
+  int device = 0;  // index in the table of the partitioned graph
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 struct TransferHash {
@@ -65,7 +65,7 @@ class Partitioner {
   struct Part {
     std::unique_ptr<Graph> graph;
     std::vector<int>
-        devices;  // index in the table of this part, by index in the table of the whole; -1: not asked yet
+        devices;  // index in the table of this part, by index in the table of the whole; -1: not yet known
   };
 
   void FindKeys();
@@ -166,8 +166,8 @@ Status Partitioner::CopyRemoteInput(const Edge& edge, Node* dst) {
   return Status();
 }
 
-// A node in the part of `device`. Its name, like that of the node it is `near`, with a number that nothing
-// else in this process gets: a cache of kernels by name must not take one transfer for another.
+// A node in the part of `device`. Its name is that of the node `near` with a number that is unique in this
+// process: a cache of kernels by name must not confuse two transfers.
 StatusOr<Node*> Partitioner::AddNode(const Node& near, int device, std::string_view op, AttrMap attrs) {
   static std::atomic<uint64_t> number{0};
   Part& part = PartOf(device);
@@ -193,7 +193,7 @@ AttrMap Partitioner::TransferAttrs(const Edge& edge) const {
   return attrs;
 }
 
-// For a control edge, an empty constant that waits for the source is what is sent.
+// For a control edge, an empty constant that waits for the source is sent.
 StatusOr<Node*> Partitioner::AddSend(const Edge& edge, const AttrMap& transfer) {
   const int device = edge.src->assigned_device_index();
   Node* src = CopyOf(*edge.src);
@@ -221,15 +221,15 @@ StatusOr<Node*> Partitioner::AddCast(const Edge& edge, int device, Node* src, in
   AttrMap attrs;
   attrs.Set("SrcT", BaseType(src->output_type(output)));
   attrs.Set("DstT", to);
-  // Cuts the bits off instead of rounding, which is how TensorFlow shortens values on their way.
+  // Truncates instead of rounding, as TensorFlow does for transfers.
   attrs.Set("Truncate", true);
   MR_ASSIGN_OR_RETURN(Node * cast, AddNode(*edge.src, device, "Cast", std::move(attrs)));
   cast->graph().AddEdge(src, output, cast, 0);
   return cast;
 }
 
-// Sends the source of `edge` to the device of its destination; the node there that has the value, or stands
-// for the source in control edges.
+// Sends the source of `edge` to the device of its destination; returns the node there with the value, or the
+// node that represents the source in control edges.
 StatusOr<Node*> Partitioner::Receive(const Edge& edge) {
   const AttrMap transfer = TransferAttrs(edge);
   MR_ASSIGN_OR_RETURN(const Node* send, AddSend(edge, transfer));

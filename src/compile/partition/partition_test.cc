@@ -155,7 +155,7 @@ TEST_F(PartitionTest, KeyDecidesWhatStaysTogether) {
   ASSERT_EQ(parts_.size(), 2u);
   EXPECT_EQ(parts_[0].key, "/job:a/replica:0/task:0");
   EXPECT_EQ(NodesOf("_Send").size(), 2u) << "one to each device of the other task";
-  // Each task cuts its part by device.
+  // Each task partitions its part by device.
   std::vector<GraphPartition> whole = std::move(parts_);
   parts_.clear();
   for (GraphPartition& part : whole) {

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kLoc = "loc:@";
 constexpr size_t kMaxTypes = 64;
 
-// _Arg, _Retval, _Send and _Recv carry values over borders, so they tie nothing together.
+// _Arg, _Retval, _Send and _Recv carry values across borders, and need no colocation.
 bool IsBorder(const Node& node) { return node.op_name().starts_with('_'); }
 
 }  // namespace
@@ -31,7 +31,7 @@ int ColocationGraph::InternSpec(const DeviceName& spec) {
 
 int ColocationGraph::Find(int id) const {
   while (members_[static_cast<size_t>(id)].parent != id) {
-    // Halves the path on the way.
+    // Path halving.
     const Member& member = members_[static_cast<size_t>(id)];
     member.parent = members_[static_cast<size_t>(member.parent)].parent;
     id = member.parent;
@@ -110,7 +110,7 @@ Status ColocationGraph::AddNode(const Node& node) {
   return Status();
 }
 
-// Groups are named after a node that need not be there; nodes that name the same one belong together.
+// Groups are named after a node that need not exist; nodes with the same name of a group belong together.
 Status ColocationGraph::ColocateByClass() {
   std::unordered_map<std::string_view, const Node*> groups;
   for (int id = 2; id < graph_.num_node_ids(); ++id) {

@@ -14,15 +14,15 @@
 namespace millrace {
 namespace {
 
-// Rough times of a CPU: a kernel that has not been measured, and the bytes it reads and writes each ns.
+// Rough estimates for a CPU: the time of an unmeasured kernel, and the bytes it reads and writes per ns.
 constexpr int64_t kCheapNs = 100;
 constexpr int64_t kKernelNs = 1'000;
 constexpr int64_t kBytesPerNs = 4;
-// A tensor on its way between devices of one machine: two kernels and the rendezvous, and a copy.
+// A transfer between devices of one machine: two kernels and the rendezvous, and a copy.
 constexpr int64_t kTransferNs = 5'000;
 constexpr int64_t kTransferBytesPerNs = 8;
 
-// The size of an output by the graph: from constants, and from attributes "shape" without unknown sizes.
+// The declared size of an output: of constants, and of attributes "shape" without unknown sizes.
 int64_t DeclaredBytes(const Node& node, int output) {
   if (const AttrValue* value = node.attrs().Find("value"); value != nullptr && output == 0) {
     if (const auto* tensor = value->As<std::shared_ptr<const Tensor>>(); tensor != nullptr)
@@ -39,7 +39,7 @@ int64_t DeclaredBytes(const Node& node, int output) {
   return bytes;
 }
 
-// "/job:…/device:X:0/stream:all" says when the work of a device was done, not when kernels ran.
+// "/job:…/device:X:0/stream:all" has the times of the work of a device, not those of kernels.
 std::string_view WithoutStream(std::string_view device) {
   constexpr std::string_view kSuffix = "/stream:all";
   return device.ends_with(kSuffix) ? device.substr(0, device.size() - kSuffix.size()) : device;
@@ -48,7 +48,7 @@ std::string_view WithoutStream(std::string_view device) {
 }  // namespace
 
 void CostModel::Record(std::span<const DeviceStats> devices) {
-  // The cost of a node with work in a stream is that of the work: the kernel itself only adds it.
+  // The cost of a node with work in a stream is that of the work: the kernel itself only enqueues it.
   std::set<std::pair<std::string_view, std::string_view>> in_streams;  // device and node
   for (const DeviceStats& device : devices) {
     const std::string_view of = WithoutStream(device.device);

@@ -46,7 +46,7 @@ class Simulation {
  private:
   struct NodeState {
     int waits_for = 0;
-    int64_t ready_ns = 0;  // the last input is made, wherever
+    int64_t ready_ns = 0;  // when the last input is computed, on any device
     int64_t end_ns = 0;
     int64_t output_bytes = 0;      // of all outputs
     std::vector<int64_t> outputs;  // bytes of each
@@ -94,7 +94,7 @@ class Simulation {
     return input_bytes;
   }
 
-  // When the inputs of `node` would all be on `device`.
+  // The time at which the inputs of `node` would all be on `device`.
   int64_t InputsAt(const Node& node, const DeviceDescription& device) {
     int64_t at = 0;
     for (const Edge* edge : node.in_edges()) {

@@ -17,8 +17,8 @@ namespace {
 const AttrMap kFloat = {{"T", DataType::kFloat}};
 const AttrMap kDtype = {{"dtype", DataType::kFloat}};
 
-// A fast GPU and a CPU of a quarter of its speed. A node costs 1000 ns on the GPU unless `work` says
-// otherwise; a transfer costs `transfer`. All is simulated: no clock is read.
+// A fast GPU and a CPU of a quarter of its speed. A node costs 1000 ns on the GPU unless `work` has another
+// value; a transfer costs `transfer`. Everything is simulated: no clock is read.
 class CostPlacementTest : public testing::Test {
  protected:
   CostPlacementTest() {
@@ -53,8 +53,8 @@ class CostPlacementTest : public testing::Test {
       }
     }
   }
-  // Time of a step with the graph as it is placed: an independent simulation that starts, again and again,
-  // the node that can start first.
+  // The time of a step with the graph as placed: an independent simulation that repeatedly starts the node
+  // that can start first.
   int64_t StepTime() const {
     std::map<const Node*, int64_t> end;
     std::map<std::string, int64_t> busy;

@@ -13,13 +13,13 @@
 namespace millrace {
 namespace {
 
-// A value made from nothing, best made where it is used.
+// A node without inputs, which should be placed with its consumers.
 bool IsGenerator(const Node& node) {
   return node.num_inputs() == 0 && node.num_outputs() == 1 && !IsRefType(node.output_type(0)) &&
          node.output_type(0) != DataType::kResource;
 }
 
-// Reads its input's shape only, so it should not make the input travel.
+// Only reads its input's shape, so it should not cause a transfer of the input.
 bool IsMetadata(const Node& node) { return node.traits().metadata_only && node.num_inputs() == 1; }
 
 bool TouchesState(const Node& node) {
@@ -67,11 +67,11 @@ class Placer {
   const PlaceOptions& options_;
   ColocationGraph groups_;
   std::vector<Node*> todo_;
-  // By group, when nodes are spread: the first node with state (null: none).
+  // By group, if nodes are spread: the first node with state (null: none).
   std::vector<const Node*> state_;
 };
 
-// The device that all consumers share; null when they don't, or when there are none.
+// The device that all consumers share; null if they don't, or if there are none.
 const DeviceDescription* Placer::ConsumersDevice(const Node& node) const {
   const DeviceDescription* device = nullptr;
   for (const Edge* edge : node.out_edges()) {
@@ -93,13 +93,13 @@ void Placer::FindState() {
   }
 }
 
-// All that goes by the name of a variable or another resource goes to one device.
+// All nodes with the name of a variable or another resource are placed on one device.
 std::string NameOfState(const Node& node) {
   const std::string shared = node.Attr<std::string>("shared_name").value_or("");
   return shared.empty() ? node.name() : shared;
 }
 
-// The input of a node that reads a variable by reference after something else; null: none. On another device
+// The input of a node that reads a variable by reference after other nodes; null: none. On another device
 // than the variable it would get the value that was sent when the variable's node ran.
 const Edge* LateRead(const Node& node) {
   const Edge* read = nullptr;
@@ -114,7 +114,7 @@ const Edge* LateRead(const Node& node) {
   return waits ? read : nullptr;
 }
 
-// Null when the node is not to be spread.
+// The device of a spread node; null if the node is not to be spread.
 const DeviceDescription* Placer::Strewn(const Node& node,
                                         const std::vector<const DeviceDescription*>& candidates) const {
   if (options_.compile.spread_seed == 0) return nullptr;
@@ -122,7 +122,7 @@ const DeviceDescription* Placer::Strewn(const Node& node,
   const Node* const state = state_[static_cast<size_t>(groups_.Find(node.id()))];
   if (const Edge* read = state == nullptr ? LateRead(node) : nullptr; read != nullptr)
     return DeviceOf(*read->src);
-  // The state of functions is where the caller's is.
+  // The state of functions is placed with the caller's.
   if (state != nullptr && (!all_types || options_.default_device != nullptr)) return nullptr;
   size_t n = 1;
   while (n < candidates.size() && (all_types || candidates[n]->type() == candidates[0]->type())) ++n;
@@ -130,8 +130,8 @@ const DeviceDescription* Placer::Strewn(const Node& node,
   return candidates[Hash64(name, options_.compile.spread_seed) % n];
 }
 
-// Devices are chosen by group; nodes that would rather be near another node may follow it when their group
-// allows.
+// Devices are chosen by group; nodes that should be near another node are placed with it if their group
+// allows it.
 Status Placer::Choose() {
   const auto choose = [&](const Node& node, const DeviceDescription* wish) -> Status {
     MR_ASSIGN_OR_RETURN(const std::vector<const DeviceDescription*>* candidates, groups_.Candidates(node));

@@ -23,7 +23,7 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// The value of an attribute that is written as text.
+// Parses an attribute's value.
 StatusOr<AttrValue> ParseAttr(bool is_bool, std::string_view key, std::string_view text,
                               std::string_view node) {
   if (is_bool && (text == "true" || text == "True" || text == "1")) return AttrValue(true);
@@ -96,7 +96,7 @@ class WatchAdder {
 
  private:
   Status AddOutputs(const DebugWatch& watch, Node* node) {
-    // What a NextIteration gives goes to a Merge alone.
+    // The output of a NextIteration only goes to a Merge.
     if (!node->IsOp() || node->op_name() == "NextIteration" || node->op_name() == "RefNextIteration")
       return Status();
     for (int i = 0; i < node->num_outputs(); ++i) {

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// Placeholders of graphs from before this version could not say "scalar"; an empty shape meant "unknown".
+// Placeholders of older graphs could not declare "scalar"; an empty shape meant "unknown".
 constexpr int kScalarPlaceholders = 22;
 
 bool IsPlaceholder(const Node& node) { return node.op_name().starts_with("Placeholder"); }
@@ -23,7 +23,7 @@ uint64_t Key(int node_id, int output) {
   return static_cast<uint64_t>(node_id) << 32 | static_cast<uint32_t>(output);
 }
 
-// An edge of the full graph that a feed takes over. A control edge has slot -1.
+// An edge of the full graph that a feed replaces. A control edge has slot -1.
 struct Cut {
   int src = 0;  // ids in the full graph
   int dst = 0;
@@ -64,12 +64,12 @@ class Pruner {
     keep_[static_cast<size_t>(node->id())] = true;
     queue_.push_back(node);
   }
-  // Needs what feed `feed` does: nothing, unless it is a connection.
+  // Visits the inputs of feed `feed`: none, unless it is a connection.
   void VisitFeed(int feed);
-  // InvalidArgument when `to` is needed for the source of the next connection.
+  // InvalidArgument if the source of the next connection needs `to`.
   Status CheckNoCycle(const Endpoint& from, const Node* to) const;
-  // The feed that replaces the source of connection `c`, or -1. Feeds and connections before it leave its
-  // source as it is.
+  // The connection that replaces the source of connection `c`, as a feed, or -1. Feeds and earlier
+  // connections do not replace it.
   int FeedOfSource(int c) const {
     const Endpoint& from = sources_[static_cast<size_t>(c)];
     const int feed = FeedOf(*from.node, from.output);
@@ -77,7 +77,7 @@ class Pruner {
   }
   int num_feeds() const { return static_cast<int>(signature_.feeds.size()); }
   StatusOr<Node*> ConnectionNode(int c);
-  // The feed that replaces the source of `edge`, or -1. Connections count as feeds after the last one.
+  // The feed that replaces the source of `edge`, or -1. Connections count as feeds after the last feed.
   int FeedOf(const Edge& edge) const;
   int FeedOf(const Node& node, int output) const {
     const auto it = feed_of_.find(Key(node.id(), output));
@@ -95,13 +95,13 @@ class Pruner {
   const PruneOptions& options_;
   PrunedGraph result_;
 
-  std::vector<Endpoint> feeds_, fetches_;  // after the feeds what the connections replace
+  std::vector<Endpoint> feeds_, fetches_;  // after the feeds the endpoints that the connections replace
   std::vector<Endpoint> sources_;          // of the connections
   std::unordered_map<uint64_t, int> feed_of_;
-  std::vector<const Node*> queue_;  // roots first, then what they need
+  std::vector<const Node*> queue_;  // roots first, then their inputs
   std::vector<bool> keep_;
   std::vector<Cut> cuts_;
-  std::vector<bool> connected_;  // connections that are needed
+  std::vector<bool> connected_;  // connections in use
 
   std::unique_ptr<Graph> graph_;
   std::vector<int> new_ids_;
@@ -292,7 +292,7 @@ StatusOr<Node*> Pruner::ConnectionNode(int c) {
   Node* src = nullptr;
   int src_output = 0;
   if (const int feed = FeedOfSource(c); feed >= 0) {
-    MR_ASSIGN_OR_RETURN(src, FeedNode(feed));  // of a later connection, so this ends
+    MR_ASSIGN_OR_RETURN(src, FeedNode(feed));  // of a later connection, so the recursion ends
   } else {
     src = graph_->node(new_ids_[static_cast<size_t>(from->id())]);
     src_output = from_output;
@@ -307,7 +307,7 @@ StatusOr<Node*> Pruner::ConnectionNode(int c) {
   return identity;
 }
 
-// Made at the first use.
+// Created at the first use.
 StatusOr<Node*> Pruner::FeedNode(int feed) {
   const auto i = static_cast<size_t>(feed);
   if (feed_nodes_[i] != nullptr) return feed_nodes_[i];
@@ -346,7 +346,7 @@ Status Pruner::AddFeeds() {
       graph_->AddControlEdge(feed, dst);
       continue;
     }
-    if (feed->output_type(0) != dst->input_type(cut.slot)) {  // or the input is a reference
+    if (feed->output_type(0) != dst->input_type(cut.slot)) {  // the input is a reference
       return errors::InvalidArgument("Input ", cut.slot, " of node ", dst->name(), " was passed ",
                                      DataTypeName(feed->output_type(0)), " from ", feed->name(),
                                      ":0 incompatible with expected ",

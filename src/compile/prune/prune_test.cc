@@ -102,12 +102,12 @@ TEST_F(PruneTest, WaitingForAFedPlaceholderIsWaitingForItsFeed) {
   EXPECT_EQ(Prune({{"x", "sum"}, {}, {"stop"}}),
             "neg = Neg(_arg_sum_0_1)\nstop = NoOp(^_arg_x_0_0, ^neg)\n_arg_x_0_0 = _Arg()\n_arg_sum_0_1 = "
             "_Arg()\n");
-  // Waiting for another node is waiting until it has run, fed or not.
+  // A node that waits for another one waits until it has run, fed or not.
   EXPECT_THAT(Prune({{"x", "y", "neg"}, {}, {"stop"}}), HasSubstr("stop = NoOp(^_arg_x_0_0, ^neg)"));
 }
 
 TEST_F(PruneTest, AConnectionPutsOneTensorInThePlaceOfAnother) {
-  // Control edges of a placeholder too; what nothing needs leaves no node.
+  // Also control edges of a placeholder; unused connections leave no node.
   EXPECT_EQ(Prune({{"x"}, {"sum"}, {}, {{"x", "neg"}, {"split:1", "y"}}}),
             "x = Placeholder()\nsum = Add(_arg_x_0_0, _identity_y_0)\nsplit = Split(_identity_neg_0)\n"
             "_arg_x_0_0 = _Arg()\n_identity_y_0 = Identity(split:1)\n_identity_neg_0 = Identity(x)\n"
@@ -120,7 +120,7 @@ TEST_F(PruneTest, AConnectionPutsOneTensorInThePlaceOfAnother) {
 }
 
 TEST_F(PruneTest, ConnectionsAreMadeOneAfterTheOther) {
-  // What an earlier one reads is replaced by a later one, not the other way round.
+  // A later connection replaces inputs of an earlier one, not vice versa.
   EXPECT_EQ(Prune({{}, {"neg"}, {}, {{"x", "sum"}, {"y", "x"}}}),
             "y = Placeholder()\nneg = Neg(_identity_sum_0)\n_identity_x_0 = Identity(y)\n"
             "_identity_sum_0 = Identity(_identity_x_0)\n_retval_neg_0_0 = _Retval(neg)\n");
@@ -146,7 +146,7 @@ TEST_F(PruneTest, ImpossibleConnectionsAreNamed) {
                 HasSubstr("Requested Tensor connection between nodes \"sum\" and \""));
     EXPECT_THAT(error(needs_sum, "sum"), HasSubstr("\" would create a cycle."));
   }
-  // Two that make a cycle together, and two that do not as the first one cuts it.
+  // Two connections that form a cycle together, and two that do not as the first one breaks it.
   EXPECT_THAT(Prune({{}, {"neg"}, {}, {{"read", "y"}, {"sum", "v"}}}), HasSubstr("would create a cycle."));
   EXPECT_THAT(Prune({{"y"}, {"both"}, {}, {{"x", "sum"}, {"neg", "y"}}}), HasSubstr("fed more than once"));
   EXPECT_THAT(Prune({{}, {"both"}, {}, {{"read", "neg"}, {"both", "y"}}}), HasSubstr("_identity_neg_0"));
