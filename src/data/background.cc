@@ -13,7 +13,7 @@ namespace millrace::data {
 
 struct Background::Request {
   Request(CancellationManager& c, Work w, Done d) : caller(c), work(std::move(w)), done(std::move(d)) {}
-  // The first one continues: the thread, or the cancellation.
+  // Returns true for the first caller, which continues: the thread, or the cancellation.
   bool Claim() { return !claimed.exchange(true); }
   void End(const Status& status) {
     work = nullptr;

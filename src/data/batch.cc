@@ -74,8 +74,8 @@ int64_t CopyCost(const Tensor& tensor) {
 
 namespace {
 
-// Whether component `i` of the elements lies in one buffer, which has nothing else, row by row. REQUIRES: it
-// has one type and shape.
+// Whether component `i` of the elements is in one buffer, row by row, with nothing else. REQUIRES: it has one
+// type and shape.
 bool AreStacked(const std::vector<Element>& elements, size_t i) {
   const Tensor& first = elements[0][i];
   const Buffer* const buffer = first.buffer();

@@ -7,7 +7,7 @@
 
 namespace millrace::data {
 
-// The keys are the metadata, one a line, each with the tensor at its place.
+// The metadata are the keys, one per line; each key's tensor has the same index.
 VariantData IteratorState::EncodeVariant() const {
   VariantData data;
   for (const auto& [key, value] : values) {

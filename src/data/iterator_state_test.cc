@@ -9,7 +9,7 @@
 namespace millrace::data {
 namespace {
 
-// Keeps one number.
+// An iterator with one number as its state.
 class Number final : public Iterator {
  public:
   explicit Number(int64_t value) : value_(value) {}

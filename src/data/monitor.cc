@@ -40,7 +40,7 @@ class MeasuredIterator final : public Iterator {
     Add(meter_.input, call.input);
     Add(meter_.waited, call.waited);
     if (status.ok() && !*end) Add(meter_.elements, 1);
-    // Without a call of the reader it is a thread of the reader that asks.
+    // Without a call of the reader, a thread of the reader is the caller.
     if (caller != nullptr) {
       caller->input += took;
     } else if (reader != nullptr) {
@@ -52,7 +52,7 @@ class MeasuredIterator final : public Iterator {
   BufferFill fill() const override { return iterator_->fill(); }
   Status Save(Context& ctx, StateWriter& state) override { return iterator_->Save(ctx, state); }
   Status Restore(Context& ctx, const StateReader& state) override {
-    StageMeter* const reader = std::exchange(ctx.meter, &meter_);  // it makes iterators
+    StageMeter* const reader = std::exchange(ctx.meter, &meter_);  // for the creation of input iterators
     const Status status = iterator_->Restore(ctx, state);
     ctx.meter = reader;
     return status;
@@ -121,8 +121,8 @@ std::vector<PipelineMonitor::Stage> PipelineMonitor::Stages() const {
 }
 
 std::vector<double> PipelineMonitor::Delays(const std::vector<Stage>& stages) {
-  // Which part of a stage's time the caller waits for. Time that threads spent in an input counts as far as
-  // these threads were waited for.
+  // The proportion of a stage's time for which the caller waits. Time that threads spend in an input counts
+  // in the proportion in which these threads are waited for.
   std::vector<double> share(stages.size(), 1), delays;
   for (size_t i = 0; i < stages.size(); ++i) {
     const Stage& s = stages[i];

@@ -36,13 +36,13 @@ TEST(DelaysTest, StagesOfOneThreadDelayByWhatTheyCompute) {
 
 TEST(DelaysTest, WorkBehindABufferCountsAsFarAsItIsWaitedFor) {
   // The first stage computes for 9 of 10 seconds; in that time the prefetching thread spends 5 in its input,
-  // of which 1 is waited for.
+  // 1 of which is waited for.
   const auto delays = PipelineMonitor::Delays({Of(-1, 9, 1), Of(0, 0, 0, 1, 5), Of(1, 5, 0)});
   EXPECT_THAT(delays, ElementsAre(Near(9), Near(0), Near(1)));
 }
 
 TEST(DelaysTest, ThreadsThatAreWaitedForAndDoNotReadDelayByThemselves) {
-  // A parallel map: 8 seconds of waiting, of which 2 for reading.
+  // A parallel map: 8 seconds of waiting, 2 of which for reading.
   const auto delays = PipelineMonitor::Delays({Of(-1, 0, 0, 8, 2), Of(0, 2, 0)});
   EXPECT_THAT(delays, ElementsAre(Near(6), Near(2)));
   EXPECT_EQ(PipelineMonitor::Bottleneck(delays), 0);

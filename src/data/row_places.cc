@@ -10,11 +10,11 @@
 namespace millrace::data {
 namespace {
 
-// Of one component: smaller ones are stacked as fast, larger batches may not come about.
+// For one component: smaller ones are stacked as fast, larger batches may not be completed.
 constexpr size_t kLeastBytesOfRow = 16 << 10;
 constexpr size_t kMostBytesOfBatch = 256 << 20;
 
-// Without elements where rows are better not placed.
+// A tensor without elements if rows should not be placed.
 Tensor BatchFor(const Tensor& row, int64_t size, Allocator& allocator) {
   const size_t bytes = row.num_bytes();
   TensorShape shape;

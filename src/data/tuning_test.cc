@@ -28,7 +28,7 @@ TEST(ProcessorShares, MoreIsDivided) {
   EXPECT_EQ(shares.Ask(&b, 8), 8);
 }
 
-// What is chosen when calls, the input and the consumer take so long.
+// The number of calls that is chosen for these durations of calls, the input and the consumer.
 int64_t Chosen(ProcessorShares& shares, int64_t most, int call_us, int input_us, int consumer_us) {
   CallsAtATime calls(most);
   calls.Choose(shares);
@@ -49,8 +49,8 @@ TEST(CallsAtATime, AreAsManyAsKeepUpWithTheSlowerNeighbour) {
   ProcessorShares shares(16);
   EXPECT_EQ(Chosen(shares, 16, 100, 1, 30), 4);   // the consumer asks every 30 us
   EXPECT_EQ(Chosen(shares, 16, 100, 60, 30), 2);  // the input gives one every 60 us
-  EXPECT_EQ(Chosen(shares, 16, 100, 1, 500), 1);  // nobody is in a hurry
-  EXPECT_EQ(Chosen(shares, 16, 1000, 1, 1), 16);  // all there are
+  EXPECT_EQ(Chosen(shares, 16, 100, 1, 500), 1);  // nothing waits
+  EXPECT_EQ(Chosen(shares, 16, 1000, 1, 1), 16);  // all processors
   EXPECT_EQ(Chosen(shares, 3, 1000, 1, 1), 3);
 }
 

@@ -14,7 +14,7 @@ Status Await(Mutex& mu, CondVar& changed, const Context& ctx, FunctionRef<bool()
   if (ready()) return Status();
   const MeteredWait wait(ctx.call);
   CancellationManager& cancellation = *ctx.cancellation;
-  // The callback takes the lock, and Deregister waits for it: both happen without.
+  // The callback takes the lock, and Deregister waits for it: so both are called without it.
   mu.Unlock();
   const CancellationManager::Token token = cancellation.Register([&mu, &changed] {
     MutexLock lock(mu);

@@ -83,7 +83,7 @@ void CallLoop::Arm(uint64_t id, int fd, bool readable, bool writable) const {
 
 void CallLoop::Remove(uint64_t id, int fd) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  RefPtr<CallSocket> socket;  // goes after the lock is released
+  RefPtr<CallSocket> socket;  // destroyed after the lock is released
   MutexLock lock(mu_);
   const auto it = sockets_.find(id);
   if (it == sockets_.end()) return;
@@ -116,7 +116,7 @@ void CallLoop::Loop() {
 
 void CallLoop::RunAll(std::vector<Work>* works) {
   if (works->size() > 1) {
-    // The watch takes what this thread does not get to.
+    // The watch runs the work that this thread does not get to.
     MutexLock lock(mu_);
     for (size_t i = 1; i < works->size(); ++i) queue_.push_back(std::move((*works)[i]));
   }
@@ -155,7 +155,7 @@ void CallLoop::Watch() {
     }
     for (const RefPtr<CallSocket>& socket : sockets) socket->Tick();
     if (!late) continue;
-    // A thread is busy with what came before this work. Nobody knows for how long.
+    // A thread is busy with earlier work, for an unknown time.
     late_.ScheduleOrRun([this] {
       while (RunQueued()) continue;
     });

@@ -20,7 +20,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t kMostConnections = 1024;
-// Calls of a peer in progress. It makes one for each tensor that it waits for.
+// The most calls of a peer in progress. A peer makes one for each tensor that it waits for.
 constexpr size_t kMostCalls = 1 << 16;
 // Replies that a peer has not read, before no more of its calls are read.
 constexpr size_t kMostUnread = 1 << 12;

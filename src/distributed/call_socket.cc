@@ -15,9 +15,9 @@ namespace millrace {
 namespace {
 
 constexpr size_t kBufferSize = 64 << 10;
-// A thread reads from a socket at most so often before it does what it has read.
+// The most reads of a thread from a socket before it processes the results.
 constexpr int kMostReads = 16;
-constexpr size_t kMostPieces = 16;  // that are sent at once
+constexpr size_t kMostPieces = 16;  // that are sent together
 
 Status Failed(std::string_view what, int error) {
   return errors::Unavailable(what, ": ", std::strerror(error));
@@ -194,7 +194,7 @@ Status CallSocket::TakeFrames(std::vector<Work>* works) {
     }
     MR_RETURN_IF_ERROR(Handle(frame, std::move(bytes), works));
   }
-  // What is left is less than a frame's head.
+  // The rest is shorter than the header of a frame.
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
@@ -202,7 +202,7 @@ Status CallSocket::TakeFrames(std::vector<Work>* works) {
 }
 
 Status CallSocket::ReadBody(bool* more, std::vector<Work>* works) {
-  // Memory grows with what has come, not with what the frame says.
+  // Memory grows with the received data, not with the size declared in the frame.
   const size_t wanted = std::min<size_t>(frame_.size, std::max(2 * body_size_, kBufferSize));
   if (body_.size() < wanted) body_.resize(wanted);
   const size_t room = body_.size() - body_size_;

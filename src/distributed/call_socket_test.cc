@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CallTransport at one end, CallServer at the other one, or a peer that breaks the rules.
+// CallTransport at one end, CallServer at the other one, or a peer that violates the protocol.
 #include "distributed/call_socket.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ constexpr char kPeer[] = "/job:ps/replica:0/task:0";
 constexpr milliseconds kPatience{600};
 constexpr size_t kAnswer = 8000;
 
-// Answers OpenCalls with `address`, all else with "below".
+// Answers OpenCalls with `address`, everything else with "below".
 class Below : public Transport {
  public:
   explicit Below(StatusOr<std::string> address) : address_(std::move(address)) {}
@@ -55,7 +55,7 @@ struct Answer {
   std::string bytes;
 };
 
-// A call and the wait for its answer.
+// A call, to be waited for.
 class Pending {
  public:
   Pending(Transport& transport, Method method, std::string request,
@@ -96,7 +96,7 @@ bool Becomes(const std::function<bool()>& condition) {
 
 class CallSocketTest : public ::testing::Test {
  protected:
-  // What the server does; the default answers with the request.
+  // The server's handler; the default one answers with the request.
   using Handler = std::function<void(Method, std::string, int64_t, CancellationManager&, Reply)>;
   Handler handler_ = [](Method, std::string request, int64_t, CancellationManager&, Reply reply) {
     reply(Status(), MessageBytes(std::move(request)));
@@ -125,7 +125,7 @@ class CallSocketTest : public ::testing::Test {
         below_, CallTransport::Options{.peers = {{kPeer, "127.0.0.1:1"}}, .patience = kPatience});
     EXPECT_EQ(Call(*transport_, Method::kRunGraph, "first").bytes, "below");
   }
-  // A peer that grants the connection, and then does as `serve` says.
+  // A peer that grants the connection, and then calls `serve`.
   void ConnectTo(std::function<void(int fd)> serve) {
     auto listening = ListenOnTcp("127.0.0.1", 0);
     ASSERT_TRUE(listening.ok());
@@ -144,7 +144,7 @@ class CallSocketTest : public ::testing::Test {
     Connect(SocketAddress{port, {1, 2}}.ToString());
     ASSERT_TRUE(Becomes([&] { return transport_->num_connections() == 1; }));
   }
-  // What a connection with this token gets for `bytes`: true where it is closed.
+  // Sends `bytes` on a connection with this token: true if the server closes it.
   bool IsClosedAfter(const SocketAddress& address, const std::string& bytes) {
     auto fd = ConnectWithTcp("127.0.0.1", address.port, milliseconds(5000));
     EXPECT_TRUE(fd.ok());
@@ -167,7 +167,7 @@ class CallSocketTest : public ::testing::Test {
   SocketAddress address_;
   std::thread peer_;
   std::unique_ptr<SocketSender> sender_;
-  WaitingThreads threads_;  // goes before the sender does
+  WaitingThreads threads_;  // destroyed before the sender
 };
 
 std::string Head(const CallHeader& frame) { return {reinterpret_cast<const char*>(&frame), sizeof(frame)}; }
@@ -329,7 +329,7 @@ TEST_F(CallSocketTest, APeerThatAnswersQuestionsIsWaitedFor) {
   };
   Serve();
   Pending call(*transport_, Method::kRunGraph, "");
-  std::this_thread::sleep_for(2 * kPatience);  // the time that a silent peer would not have
+  std::this_thread::sleep_for(2 * kPatience);  // longer than the limit for a silent peer
   EXPECT_FALSE(call.answered());
   go.Notify();
   EXPECT_EQ(call.Wait().bytes, "late");
@@ -422,7 +422,7 @@ TEST_F(CallSocketTest, APeerThatReadsLateGetsEveryAnswer) {
       WriteAll(fd->get(), {reinterpret_cast<const char*>(&hello), sizeof(hello)}, {}, kPatience).ok());
   SocketAnswer answer;
   ASSERT_TRUE(ReadAll(fd->get(), &answer, sizeof(answer), kPatience).status.ok());
-  // 320 MB of answers: many more than the sockets hold, and than the server keeps.
+  // 320 MB of answers: more than the sockets and the server hold.
   constexpr int kCalls = 40'000;
   std::thread writing([&] {
     const std::string request(200, 'r');
@@ -434,7 +434,7 @@ TEST_F(CallSocketTest, APeerThatReadsLateGetsEveryAnswer) {
       ASSERT_TRUE(WriteAll(fd->get(), Head(head), request, milliseconds(20'000)).ok());
     }
   });
-  // Nobody reads the answers, so the server stops to read calls; its patience with the peer has not ended.
+  // Nothing reads the answers, so the server stops reading calls; its patience with the peer has not ended.
   const auto give_up = steady_clock::now() + kPatience / 3;
   for (int before = -1; before != answered && steady_clock::now() < give_up;) {
     before = answered;
@@ -483,7 +483,7 @@ TEST(TcpSocketTest, AcceptingWaitsUntilThereIsAFileDescriptor) {
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit none = before;
-  none.rlim_cur = 1;  // poll() wants as many as it is asked for
+  none.rlim_cur = 1;  // poll() needs as many as are passed to it
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   StatusOr<FileDescriptor> accepted = errors::Unknown("nothing yet");
   Notification ended;

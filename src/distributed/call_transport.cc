@@ -21,11 +21,11 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kConnectPatience{2000};
-// The time that a task has to stop a cancelled call.
+// The time for a task to stop a cancelled call.
 constexpr std::chrono::seconds kCancelGrace{2};
-// A task that is not there may be about to restart.
+// A task that can't be reached may be about to restart.
 constexpr std::chrono::seconds kRetryAway{1};
-// A machine has a limit of connections; calls to further tasks go through the transport below.
+// A machine has a limit of connections; calls to further tasks use the underlying transport.
 constexpr size_t kMostPeers = 256;
 
 bool IsCarried(const RemoteCall& call) {
@@ -50,7 +50,7 @@ class CallTransport::Connection : public CallSocket {
         address_(std::move(address)),
         patience_(patience) {}
 
-  // False, and both are as they were, when the connection has ended.
+  // False, with both unchanged, if the connection has ended.
   bool Start(RemoteCall& call, Reply& reply) MR_EXCLUDES(mu_) {
     uint64_t number = 0;
     CancellationManager* const cancellation = call.cancellation;
@@ -79,12 +79,12 @@ class CallTransport::Connection : public CallSocket {
         if (cancellation != nullptr) cancellation->TryDeregister(flight.token);
         return false;
       }
-      // Its callback has come, or will find the call.
+      // Its callback has run, or will find the call.
       cancelled = cancellation != nullptr && cancellation->IsCancelled();
       flight.reply = std::move(reply);
       flights_.emplace(number, std::move(flight));
     }
-    // An end of the connection answers the call.
+    // If the connection ends, the call is answered.
     Send({.kind = CallHeader::kRequest,
           .method = static_cast<uint32_t>(call.method),
           .call = number,
@@ -92,7 +92,7 @@ class CallTransport::Connection : public CallSocket {
          std::move(call.request));
     if (cancellation == nullptr) return true;
     if (cancelled) Cancel(number);
-    // The message that cancels it may have been faster than the request.
+    // The message that cancels it may have overtaken the request.
     {
       MutexLock lock(mu_);
       const auto it = flights_.find(number);
@@ -110,7 +110,7 @@ class CallTransport::Connection : public CallSocket {
     MutexLock lock(mu_);
     return ended_ && replying_ == 0;
   }
-  // Waits until no reply is being given. REQUIRES: End.
+  // Waits until no reply is being called. REQUIRES: End.
   void Drain() MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (!flights_.empty() || replying_ > 0) drained_.Wait(mu_);
@@ -127,7 +127,7 @@ class CallTransport::Connection : public CallSocket {
     Reply reply = {};
   };
 
-  // Takes a call out, so that it is answered once. REQUIRES: Answer follows.
+  // Removes a call, so that it is answered once. REQUIRES: Answer follows.
   std::optional<Flight> Take(uint64_t number) MR_REQUIRES(mu_) {
     const auto it = flights_.find(number);
     if (it == flights_.end()) return std::nullopt;
@@ -191,7 +191,7 @@ class CallTransport::Connection : public CallSocket {
     }
   }
 
-  // A step that is cancelled because of an error of its own answers with that error: it has time for that.
+  // A step that is cancelled because of its own error answers with that error: it gets time for that.
   void Cancel(uint64_t number) MR_EXCLUDES(mu_) {
     std::optional<Flight> flight;
     {
@@ -338,7 +338,7 @@ void CallTransport::Ask(const std::string& task) {
 
 void CallTransport::Connect(const std::string& task, const std::string& address) {
   StatusOr<RefPtr<Connection>> made = TryConnect(task, address);
-  // The task is there, but not its port.
+  // The task can be reached, but its port cannot.
   if (errors::IsUnavailable(made.status())) made = errors::FailedPrecondition(made.status().message());
   Opened(task, std::move(made));
 }
@@ -380,7 +380,7 @@ void CallTransport::Opened(const std::string& task, StatusOr<RefPtr<Connection>>
   if (made.ok() && stopped_) {
     (*made)->End(errors::Cancelled("The task ends"));
   } else if (made.ok()) {
-    peer.retry_at = {};  // when it ends, the next call asks again
+    peer.retry_at = {};  // when it ends, the next call connects again
     peer.connection = *std::move(made);
   }
   if (--opening_ == 0) opened_.NotifyAll();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxPort = 65535;
 
-// As names of devices allow them.
+// Whether names of devices allow it as a job name.
 bool IsJobName(std::string_view name) {
   if (name.empty() || std::isalpha(static_cast<unsigned char>(name[0])) == 0) return false;
   return std::all_of(name.begin(), name.end(),
@@ -29,7 +29,7 @@ Status CheckAddress(const std::string& job, int task, const std::string& address
     return error();
   const auto port = SafeStringToInt64(std::string_view(address).substr(colon + 1));
   if (!port || *port < 0 || *port > kMaxPort) return error();
-  // Addresses of IPv6 stand in brackets.
+  // Addresses of IPv6 are in brackets.
   const std::string_view host = std::string_view(address).substr(0, colon);
   const bool bracketed = host.front() == '[' && host.back() == ']' && host.size() > 2;
   if (!bracketed && host.find_first_of(":[]") != std::string_view::npos) return error();

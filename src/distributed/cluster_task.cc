@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Clusters as the environment describes them.
+// Clusters that the environment describes.
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 

@@ -22,9 +22,9 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kProgressEvery{10};
-constexpr std::chrono::milliseconds kPause{50};  // before a task is asked again
+constexpr std::chrono::milliseconds kPause{50};  // before a task is called again
 
-// Answers of several tasks to one kind of call, gathered.
+// The answers of several tasks to one kind of call.
 struct Answers {
   explicit Answers(size_t n) : statuses(n), bytes(n), came(n), missing(n) {}
   Mutex mu;
@@ -35,7 +35,7 @@ struct Answers {
   size_t missing MR_GUARDED_BY(mu);
 };
 
-// Calls all tasks at the same time and waits for the answers, which the transport sees to.
+// Calls all tasks at the same time and waits for the answers, which the transport guarantees.
 void CallAll(Transport& transport, const std::vector<std::string>& tasks,
              const std::function<RemoteCall(size_t)>& call, Answers* answers) {
   for (size_t i = 0; i < tasks.size(); ++i) {
@@ -91,7 +91,7 @@ StatusOr<std::vector<std::vector<DeviceAttributes>>> FindDevices(const ClusterCo
     return std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start).count();
   };
   std::vector<std::vector<DeviceAttributes>> devices(tasks.size());
-  std::vector<size_t> asked(tasks.size());  // places of the tasks that have not answered
+  std::vector<size_t> asked(tasks.size());  // indices of the tasks that have not answered
   std::iota(asked.begin(), asked.end(), size_t{0});
   for (;;) {
     std::vector<std::string> names, missing;
@@ -133,7 +133,7 @@ StatusOr<std::vector<std::vector<DeviceAttributes>>> FindDevices(const ClusterCo
                                       " s for tasks that do not answer: ", StrJoin(missing, ", "), ". (",
                                       first.message(), ")");
     }
-    // A connection that breaks under the call says so at once; the task may be about to restart.
+    // A broken connection is reported at once; the task may be about to restart.
     asked = std::move(again);
     std::this_thread::sleep_for(kPause);
   }
@@ -188,8 +188,8 @@ Status ClusterTasks::CreateWorkerSessions(const ClusterConnection& connection,
     add_devices(worker->devices());
     tasks.push_back(worker->task());
   }
-  // All requests share these bytes, which grow with the cluster. What differs follows them: the parts of a
-  // message that are given twice are merged.
+  // All requests share these bytes, whose size grows with the cluster. The different parts follow them: the
+  // parser merges repeated message fields.
   const MessageBytes common = MessageBytes::Of(request);
   const auto left =
       std::chrono::duration_cast<std::chrono::milliseconds>(deadline - steady_clock::now()).count();

@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-// GetStepSequence waits for nothing; its answer takes as long as messages do.
+// GetStepSequence does not wait; its answer takes only the time of messages.
 constexpr int64_t kSequenceTimeoutMs = 30'000;
 
 template <typename Message>
@@ -48,7 +48,7 @@ StatusOr<Tensor> BufferFromResponse(const CollectivePeers::Buffer& wanted, const
 }
 
 // A call that waits for other members. It is answered once: with the result, or because its caller has
-// cancelled.
+// cancelled it.
 class WaitingCall : public RefCounted {
  public:
   static RefPtr<WaitingCall> Make(Method method, CancellationManager& caller, Reply reply) {
@@ -78,7 +78,7 @@ class WaitingCall : public RefCounted {
   }
 
  private:
-  CancellationManager& caller_;  // lives until the reply
+  CancellationManager& caller_;  // valid until the reply
   Mutex mu_;
   bool answered_ MR_GUARDED_BY(mu_) = false;
   CancellationManager::Token token_ MR_GUARDED_BY(mu_) = CancellationManager::kInvalidToken;

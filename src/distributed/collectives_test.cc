@@ -24,7 +24,7 @@ constexpr int kMembers = 4;
 
 class CollectivesTest : public ::testing::TestWithParam<bool> {
  protected:
-  // Each node once for each member, with "$i" for its number and "$d" for its device.
+  // Adds the node once for each member, with "$i" as its number and "$d" as its device.
   void Make(const std::string& node) {
     SessionOptions options;
     TestConfig config;
@@ -195,7 +195,7 @@ TEST_P(CollectivesTest, BroadcastFromEachMember) {
     ASSERT_EQ(session_->Run({{"c", Tensor::Vector({4.f, 5.f})}}, {"z0", "z1", "z2", "z3"}, {}, &out),
               Status());
     for (const Tensor& z : out) EXPECT_THAT(z.flat<float>(), ::testing::ElementsAre(4, 5));
-    // A tensor of another shape than the one that was declared.
+    // A tensor of another shape than the declared one.
     const Status wrong = session_->Run({{"c", Tensor::Scalar(4.f)}}, {"z0", "z1", "z2", "z3"}, {}, &out);
     EXPECT_TRUE(errors::IsInvalidArgument(wrong)) << wrong;
   }
@@ -208,7 +208,7 @@ TEST_P(CollectivesTest, MembersThatDisagreeAreTold) {
   const Status status = Run(in).status();
   EXPECT_TRUE(errors::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("Collective instance 1 of group 1 expected shape"));
-  // A member that was late may have left its shape behind, once.
+  // A late member may have left its shape once.
   auto agreed = Run(std::vector<Tensor>(kMembers, in[2]));
   if (!agreed.ok()) agreed = Run(std::vector<Tensor>(kMembers, in[2]));
   EXPECT_TRUE(agreed.ok()) << agreed.status();
@@ -312,7 +312,7 @@ TEST(CollectiveGroupsTest, ThereIsOneSource) {
 
 class StepSequencesTest : public ::testing::Test {
  protected:
-  // What the task gets as its next step, counted from the first one of all.
+  // The number of the task's next step, counted from the very first one.
   int64_t Next(const std::string& task, int64_t incarnation = 1) {
     StepTaker& taker = takers_[task];
     if (taker.incarnation != incarnation) taker = {task, incarnation};
@@ -341,8 +341,8 @@ TEST_F(StepSequencesTest, TheLeadersStepsCountOn) {
   EXPECT_NE(sequences_.Next(6), first);
 }
 
-// The source of a broadcast has ended its step, and begun others, before the last receiver asks for its
-// first.
+// The source of a broadcast has ended its step, and begun others, before the last receiver requests the first
+// one.
 TEST_F(StepSequencesTest, ALateTaskLeavesNoStepOut) {
   EXPECT_EQ(Next("a"), 0);
   sequences_.Retire(kKey, first_);
@@ -404,7 +404,7 @@ TEST_F(StepSequencesTest, ALostAnswerIsGivenAgain) {
   EXPECT_EQ(sequences_.Next(kKey, taker), second);
 }
 
-// The numbers that its tasks have had are of no use.
+// The numbers of its tasks are no longer valid.
 TEST_F(StepSequencesTest, ALeaderThatHasRestartedBeginsAnew) {
   Next("a");
   StepSequences restarted;

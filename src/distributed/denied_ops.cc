@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// Ops whose attributes or inputs name files, of all of TensorFlow 1.15.
+// Ops with attributes or inputs that name files, among all of TensorFlow 1.15.
 constexpr const char* kFileAccess[] = {"CSVDataset",
                                        "CacheDataset",
                                        "CacheDatasetV2",

@@ -53,11 +53,11 @@ TEST(DeniedOpsTest, UnknownNamesAreErrors) {
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("file-access"));
 }
 
-// An op with a new way to name a file is not forgotten.
+// Detects new ops with file names that are missing in the list.
 TEST(DeniedOpsTest, OpsWithFileNamesTouchFiles) {
   const auto denied = DeniedOps::Parse({"file_access"});
   ASSERT_TRUE(denied.ok()) << denied.status();
-  // They put names together, or name what is no file.
+  // They combine names, or their names are not those of files.
   const std::set<std::string> harmless = {"ShardedFilename", "ShardedFilespec"};
   int seen = 0;
   for (const OpRegistration* op : OpRegistry::Global().All()) {

@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// In the container of a step: drops the tensor with it.
+// In the container of a step: drops the tensor with the step.
 class HeldTensors::OfStep : public Resource {
  public:
   OfStep(std::shared_ptr<HeldTensors> all, uint64_t number) : all_(std::move(all)), number_(number) {}

@@ -53,7 +53,7 @@ void InProcessCluster::AddTask(std::unique_ptr<LocalWorker> owned, LocalWorker* 
   auto task = std::make_unique<Task>();
   task->owned = std::move(owned);
   task->worker = worker;
-  // As the pools of sessions with that many threads.
+  // As the pools of sessions with that number of threads.
   task->pool = GetThreadPool(kThreadsPerTask, false);
   task->service = std::make_unique<WorkerService>(*worker, *task->pool);
   tasks_.push_back(std::move(task));
@@ -82,7 +82,7 @@ Status InProcessCluster::OpenTransport(const Options& options) {
         if (!to->threads.TrySchedule(handle)) (*answer)(NoThreadFor(method), {});
       });
     }
-    // A busy machine is no reason to give up a task of this process.
+    // On a busy machine a task of this process must not be given up.
     MR_ASSIGN_OR_RETURN(network_,
                         protocol.connect(addresses, {.patience_in_ms = kConnectTimeoutMs, .security = {}}));
   }
@@ -109,9 +109,9 @@ Status InProcessCluster::Connect(Task& task, const CompileOptions& compiler) {
   return Status();
 }
 
-// Functions have partitions at other tasks.
+// Functions have partitions on other tasks.
 InProcessCluster::~InProcessCluster() {
-  // Iterators have threads of their own, which call functions.
+  // Iterators have separate threads, which call functions.
   for (const auto& task : tasks_) {
     task->worker->ClearContainers({},
                                   [](const Status& s) { s.IgnoreError("dropping resources cannot fail"); });

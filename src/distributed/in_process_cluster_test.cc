@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions on three tasks, with state pinned to the tasks that are not the session's own.
+// Sessions on three tasks, with state pinned to tasks other than the session's.
 #include "distributed/in_process_cluster.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// x at task 0; the rest where it says.
+// x is on task 0; the rest on the tasks of their devices.
 constexpr char kGraph[] = R"(
   node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
   node { name: "square" op: "Mul" input: "x" input: "x" device: "/task:1" attr { key: "T" value { type: DT_FLOAT } } }
@@ -44,7 +44,7 @@ constexpr char kGraph[] = R"(
   node { name: "checked" op: "CheckNumerics" input: "square" device: "/task:2"
          attr { key: "T" value { type: DT_FLOAT } } attr { key: "message" value { s: "bad" } } })";
 
-// On a transport of the process, and on a protocol.
+// Over a transport within the process, and over a protocol.
 class InProcessClusterTest : public ::testing::TestWithParam<const char*> {
  protected:
   InProcessClusterTest() {

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// Runs messages at their times. Its threads live as long as the process.
+// Delivers messages at their times. Its threads run as long as the process.
 class Postman {
  public:
   using Clock = std::chrono::steady_clock;
@@ -32,7 +32,7 @@ class Postman {
   }
 
  private:
-  // Handlers do not wait, but they may compute: a partition that was installed frees its kernels.
+  // Handlers do not wait, but they may compute: dropping an installed partition frees its kernels.
   static constexpr int kThreads = 3;
   struct Letter {
     Clock::time_point when;
@@ -72,7 +72,7 @@ class Postman {
 
 }  // namespace
 
-// A call until its reply has come back. The cancellation of the caller has a callback that holds it.
+// A call until its reply has arrived. The callback of the caller's cancellation holds a reference.
 struct InProcessTransport::InFlight : RefCounted {
   RemoteCall call;
   Reply reply;
@@ -113,9 +113,9 @@ void InProcessTransport::Start(RemoteCall call, Reply reply) {
 }
 
 void InProcessTransport::Deliver(UniqueFunction<void()> message) {
-  const uint64_t number = messages_.fetch_add(1, std::memory_order_relaxed);  // any order will do
+  const uint64_t number = messages_.fetch_add(1, std::memory_order_relaxed);  // any order is allowed
   const uint64_t random = HashCombine(options_.seed, number);
-  // Frequent at first, then rare: short tests see some and long loops end.
+  // Delays are frequent at first, then rare: short tests have some and long loops end.
   const uint64_t rarity = 2 + std::min<uint64_t>(number / 8, 254);
   auto when = Postman::Clock::now();
   if (options_.max_delay_us > 0 && random % rarity == 0)

@@ -35,7 +35,7 @@ std::string NewHandle() {
   return text;
 }
 
-// A step that a session counts.
+// Counts a step of a session.
 class ScopedStep {
  public:
   explicit ScopedStep(MasterSession& session) : session_(session), status_(session.BeginStep(start_)) {}
@@ -112,8 +112,8 @@ Master::~Master() {
   if (collector_.joinable()) collector_.join();
 }
 
-// Closes sessions that nobody has used for long. Who calls one, or has it without messages, holds it, so that
-// the entry is not its only holder.
+// Closes sessions that have not been used for long. A call, or a session of this process, holds a reference,
+// so that the entry does not have the only one.
 void Master::CollectSessions() {
   using std::chrono::milliseconds;
   const milliseconds limit(env_.session_gc_in_ms);
@@ -129,7 +129,7 @@ void Master::CollectSessions() {
       const auto now = std::chrono::steady_clock::now();
       for (auto it = sessions_.begin(); it != sessions_.end();) {
         if (it->second.session.use_count() > 1) it->second.used = now;
-        // A call may have ended any time after the last look.
+        // A call may have ended since the last check.
         if (now - it->second.used <= limit + every) {
           ++it;
           continue;
@@ -163,7 +163,7 @@ StatusOr<std::unique_ptr<DirectSession>> Master::Connect(SessionOptions options,
     return ClusterTasks::Connect(connection, session, own);
   };
   std::shared_ptr<LocalDevices> devices = env_.devices;
-  // As in TensorFlow, a session on a cluster of its own is isolated, whatever it says.
+  // As in TensorFlow, a session on a separate cluster is isolated, whatever its options.
   options.isolate_session_state = options.isolate_session_state || cluster != nullptr;
   if (cluster != nullptr) {
     devices = std::make_shared<LocalDevices>(RenameDevices(devices->shared_devices(), cluster->peers->task));
@@ -253,7 +253,7 @@ std::map<std::string, Master::SessionPtr> Master::TakeAll(bool stop) {
 
 void Master::Stop() {
   const auto sessions = TakeAll(true);
-  // All are cancelled before one is waited for.
+  // All are cancelled before the first is waited for.
   for (const auto& [handle, session] : sessions)
     session->session().Close().IgnoreError("closing a direct session cannot fail");
   for (const auto& [handle, session] : sessions) CloseAndLog(*session);
@@ -405,7 +405,7 @@ Master::Response Master::RunStep(const MessageBytes& bytes, CancellationManager&
     const ScopedStep step(*session);
     MR_RETURN_IF_ERROR(step.status());
     MR_ASSIGN_OR_RETURN(const RunOptions options, RunOptions::FromProto(request.options()));
-    // A client does not choose what files a server writes.
+    // A client must not choose the files that a server writes.
     if (!options.debug_watches.empty())
       return errors::Unimplemented("RunOptions.debug_options is not supported in a session on a cluster");
     Session::Feeds feeds;
@@ -434,7 +434,7 @@ Master::Response Master::RunStep(const MessageBytes& bytes, CancellationManager&
   };
   Response response = run();
   if (response.ok() || !request.store_errors_in_response_body()) return response;
-  // Trailers of a call hold a few kilobytes only.
+  // Trailers of a call are limited to a few kilobytes.
   tensorflow::RunStepResponse failed;
   failed.set_status_code(static_cast<tensorflow::error::Code>(response.status().code()));
   failed.set_status_error_message(response.status().message());

@@ -74,7 +74,7 @@ void MasterWatch::Loop() {
 void MasterWatch::Ask(const WorkerService::MasterOf& master) {
   RemoteCall call{master.task, Method::kGetStatus, MessageBytes::Of(tensorflow::GetStatusRequest())};
   call.timeout_in_ms = std::max<int64_t>(patience_.count(), 100);
-  call.patience_in_ms = call.timeout_in_ms;  // it may just have come back
+  call.patience_in_ms = call.timeout_in_ms;  // it may just have become reachable again
   transport_.Start(std::move(call), [this, master](const Status& status, const MessageBytes& bytes) {
     Answered(master, status, bytes);
   });
@@ -112,13 +112,13 @@ void MasterWatch::Answered(const WorkerService::MasterOf& master, const Status& 
 }
 
 void MasterWatch::CompareSessions(const WorkerService::MasterOf& master) {
-  // The master made each of them before it gets the question.
+  // The master created each of them before it gets the request.
   std::set<std::string> here = worker_.SessionsOf(master);
   RemoteCall call{master.task, Method::kDescribe, MessageBytes(std::string(kSessionsQuestion))};
   call.timeout_in_ms = std::max<int64_t>(patience_.count(), 100);
   transport_.Start(std::move(call), [this, master, gone = std::move(here)](
                                         const Status& status, const MessageBytes& bytes) mutable {
-    if (!status.ok()) return;  // it is no task of Millrace, or will be asked again
+    if (!status.ok()) return;  // it is not a task of Millrace, or will be called again
     const std::string known = bytes.ToString();
     for (const std::string_view handle : StrSplitSkipEmpty(known, '\n')) gone.erase(std::string(handle));
     if (gone.empty()) return;

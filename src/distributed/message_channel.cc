@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// Chunks of one tensor that are on their way at the same time.
+// The most chunks of one tensor that are requested at the same time.
 constexpr int kWindow = 4;
 
 }  // namespace
@@ -24,9 +24,9 @@ struct MessageChannel::Transfer : RefCounted {
   Transfer(Transport& t, int64_t chunk, TensorFetch f)
       : transport(t), chunk_bytes(chunk), fetch(std::move(f)) {}
 
-  // Requests chunks until the window is full, and ends the transfer when none is on its way. One thread
-  // requests at a time; the answers that come meanwhile leave the next requests to it, so calls answered at
-  // once do not nest.
+  // Requests chunks until the window is full, and ends the transfer if none is outstanding. One thread
+  // requests at a time; answers that arrive meanwhile leave the next requests to it, so that calls answered
+  // at once do not nest.
   void Advance() MR_EXCLUDES(mu) {
     {
       MutexLock lock(mu);
@@ -46,7 +46,7 @@ struct MessageChannel::Transfer : RefCounted {
     done(std::move(tensor));
   }
 
-  // None: the window is full or the transfer has `ended`, and nobody requests any more.
+  // nullopt: the window is full or the transfer has `ended`, and no thread is requesting any more.
   std::optional<tensorflow::RecvChunkRequest> NextRequest(bool* ended) MR_EXCLUDES(mu) {
     MutexLock lock(mu);
     const bool more = status.ok() && next < fetch.num_bytes;

@@ -26,7 +26,7 @@ Tensor Numbers() {
   return Tensor::Vector(values);
 }
 
-// Calls of RecvChunk reach the held tensors at once, unless `fail` has an answer.
+// Calls of RecvChunk are answered from the held tensors at once, unless `fail` returns an error.
 class Loopback : public Transport {
  public:
   explicit Loopback(std::shared_ptr<HeldTensors> held) : held_(std::move(held)) {}
@@ -57,7 +57,7 @@ class MessageChannelTest : public ::testing::Test {
         std::make_unique<MessageChannel>(transport_, MessageChannel::Options{min_bytes, chunk_bytes}));
     return std::make_unique<TensorChannels>(held_, std::move(channels));
   }
-  // The offer that a receiver with these channels gets.
+  // The offer for a receiver with these channels.
   StatusOr<std::optional<OfferedTensor>> Offer(TensorChannels& channels, const Tensor& tensor) {
     tensorflow::RecvTensorRequest request;
     channels.Introduce(&request);

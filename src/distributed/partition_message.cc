@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// On stateful nodes: what is put before the names under which their state is kept.
+// An attribute of stateful nodes: the prefix of the names under which their state is kept.
 constexpr std::string_view kScopeAttr = "_state_scope";
 
 AttrMap TransferAttrs(const std::string& tensor, const std::string& device, uint64_t incarnation) {
@@ -88,7 +88,7 @@ StatusOr<PartitionSpec> PartitionFromRequest(tensorflow::RegisterGraphRequest re
   spec.bfloat16_transfers = request.graph_options().enable_bfloat16_sendrecv();
   ImportOptions options;
   options.allow_internal_ops = true;
-  options.allow_removed_ops = true;  // the session has taken them
+  options.allow_removed_ops = true;  // the session has accepted them
   options.validate_shapes = false;
   MR_RETURN_IF_ERROR(ImportGraphDef(std::move(*request.mutable_graph_def()), options, spec.graph.get()));
   for (Node* node : spec.graph->OpNodes()) {

@@ -30,7 +30,7 @@ std::string Upper(std::string text) {
   return text;
 }
 
-// A connection of its own for each session.
+// A separate connection for each session.
 StatusOr<RemoteMaster> Connect(const std::string& name, const SessionOptions& options) {
   MR_ASSIGN_OR_RETURN(const Protocol protocol, FindProtocol(name));
   std::string_view address = options.target;

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// A request with tensors is not written whole into an error.
+// Requests with tensors are truncated in errors.
 constexpr size_t kMostBytes = 1024;
 
 }  // namespace

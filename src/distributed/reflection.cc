@@ -129,8 +129,8 @@ void NameSymbols(const std::string& package, const FileDescriptorProto& file,
   }
 }
 
-// The files of all messages and services, and where each name is declared. Made at the first request, lives
-// as long as the process.
+// The files of all messages and services, and the file of each declared name. Created at the first request,
+// exists as long as the process.
 class Files {
  public:
   static const Files& Get() {
@@ -159,7 +159,7 @@ class Files {
     const auto [it, is_new] = files_.try_emplace(file.name());
     if (!is_new) return;
     file.CopyTo(&it->second);
-    // The files say tensorflow.grpc, but tasks of TensorFlow are called by this name.
+    // The files declare tensorflow.grpc, but the services of TensorFlow's tasks have this package.
     if (file.service_count() > 0 && file.package() == "tensorflow.grpc") it->second.set_package("tensorflow");
     NameSymbols(it->second.package(), it->second, &symbols_);
     for (int i = 0; i < file.dependency_count(); ++i) Add(*file.dependency(i));
@@ -195,7 +195,7 @@ std::string Error(int code, const std::string& text) {
   return Serialize(error);
 }
 
-// The file and those that it needs, each once.
+// The file and its dependencies, each once.
 std::string WithDependencies(const FileDescriptorProto& file) {
   UnknownFieldSet files;
   std::set<std::string> sent{file.name()};

@@ -20,7 +20,7 @@ namespace {
 Status NotCreated() { return errors::InvalidArgument("A session is not created yet...."); }
 Status Closed() { return errors::Cancelled("Session has been closed."); }
 
-// The ConfigProto that the options came from, with what was set since.
+// The ConfigProto from which the options were made, with later settings.
 tensorflow::ConfigProto ConfigOf(const SessionOptions& options) {
   tensorflow::ConfigProto config;
   if (!config.ParseFromString(options.config)) config.Clear();
@@ -211,7 +211,7 @@ Status RemoteSession::DoRun(const RunOptions& options, const std::string& partia
     feed->set_name(name);
     TensorToProtoContent(value, feed->mutable_tensor());
   }
-  // Each name travels once.
+  // Each name is sent once.
   std::map<std::string, std::vector<size_t>> positions;
   for (size_t i = 0; i < fetches.size(); ++i) {
     std::vector<size_t>& of_name = positions[fetches[i]];
@@ -226,7 +226,7 @@ Status RemoteSession::DoRun(const RunOptions& options, const std::string& partia
   request.set_request_id(StepIds::NextShared());
   tensorflow::RunStepResponse response;
   const std::shared_ptr<CancellationManager> steps = Steps();
-  // The master knows how long the step may take; the call itself ends with the connection.
+  // The master has the time limit of the step; the call itself only ends with the connection.
   MR_RETURN_IF_ERROR(master_.Call(Method::kRunStep, request, &response, 0, 0, steps.get()));
   if (response.status_code() != tensorflow::error::OK)
     return Status(static_cast<ErrorCode>(response.status_code()), response.status_error_message());

@@ -32,7 +32,7 @@ int64_t UnixMicros() {
       .count();
 }
 
-// A partition that is registered at another task. Dropping it deregisters it, without waiting.
+// A partition that is registered at another task. Its destructor deregisters it, without waiting.
 class RemotePartition : public InstalledPartition {
  public:
   RemotePartition(std::string task, Transport& transport, std::string session, std::string handle,
@@ -49,7 +49,7 @@ class RemotePartition : public InstalledPartition {
     request.set_session_handle(session_);
     request.set_create_worker_session_called(!session_.empty());
     request.set_graph_handle(handle_);
-    // A task that has ended or restarted has nothing registered.
+    // A task that has ended or restarted has no registered partitions.
     transport_.Start({task_, Method::kDeregisterGraph, MessageBytes::Of(request)},
                      [](const Status&, const MessageBytes&) {});
   }

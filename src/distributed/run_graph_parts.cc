@@ -20,9 +20,9 @@ Status SendFeeds(tensorflow::RunGraphRequest* request, TaskSteps::Step& step) {
   return Status();
 }
 
-// The graph of a step in parts.
+// A step that is run in parts.
 struct RunGraphParts::OneRun {
-  // Ends what the graph and all calls wait for.
+  // Ends everything for which the graph and all calls wait.
   void Stop(const Status& why) {
     cancellation.StartCancel();
     step->rendezvous->StartAbort(why);
@@ -32,11 +32,11 @@ struct RunGraphParts::OneRun {
   CancellationManager cancellation;
   Mutex mu;
   bool ended MR_GUARDED_BY(mu) = false;
-  Status status MR_GUARDED_BY(mu);  // of the graph, when it has ended
+  Status status MR_GUARDED_BY(mu);  // of the graph, after it has ended
   UniqueFunction<void(const Status&)> when_ended MR_GUARDED_BY(mu);
 };
 
-// One call, until its reply. Its last receiver answers.
+// One call, until its reply. The last of its receivers answers.
 struct RunGraphParts::Call {
   std::shared_ptr<tensorflow::RunGraphRequest> request;
   std::shared_ptr<OneRun> run;
@@ -74,7 +74,7 @@ void RunGraphParts::Run(std::shared_ptr<tensorflow::RunGraphRequest> request, Ca
   Status failed;
   if (call->token == CancellationManager::kInvalidToken) failed = errors::Cancelled("RunGraph was cancelled");
   if (failed.ok()) failed = SendFeeds(call->request.get(), **step);
-  if (is_new && !failed.ok()) Ended(*call->run, failed);  // it does not start
+  if (is_new && !failed.ok()) Ended(*call->run, failed);  // the run is not started
   if (failed.ok()) {
     MutexLock lock(call->run->mu);
     failed = call->run->status;

@@ -34,7 +34,7 @@ class TaskServer : public Server {
     if (state_ != State::kNew)
       return errors::FailedPrecondition("The server of ", task_->name(), " has been stopped");
     LocalTasks::Get().Add(target_, task_);
-    // The listener has stopped when the task goes.
+    // The listener is stopped before the task is destroyed.
     Task* const task = task_.get();
     listener_->Start([task](Method method, MessageBytes request, int64_t timeout_in_ms,
                             CancellationManager& cancellation, Reply reply) {
@@ -51,11 +51,11 @@ class TaskServer : public Server {
       before = state_;
       if (before == State::kNew || before == State::kStarted) state_ = State::kStopping;
     }
-    // Another thread stops it.
+    // Another thread stops the server.
     if (before == State::kStopping || before == State::kStopped) return Join();
     if (before == State::kStarted) LocalTasks::Get().Remove(target_);
     if (before == State::kStarted) WaitForSteps();
-    // Running steps are cancelled, and the listener waits only for the answers.
+    // Running steps are cancelled, and the listener only waits for the answers.
     task_->Stop();
     const int64_t answer_ms = before == State::kStarted ? kAnswerMs : 0;
     task_->StopCalls(answer_ms);
@@ -91,11 +91,11 @@ class TaskServer : public Server {
   const std::string& task() const override { return task_->name(); }
 
  private:
-  // The time that cancelled calls have for their answers before their connections are closed.
+  // The time for cancelled calls to answer before their connections are closed.
   static constexpr int64_t kAnswerMs = 1000;
   enum class State { kNew, kStarted, kStopping, kStopped };
 
-  // For the grace period at most.
+  // Waits at most for the grace period.
   void WaitForSteps() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(grace_in_ms_);
     while (task_->num_running() > 0 && std::chrono::steady_clock::now() < deadline)
@@ -117,7 +117,7 @@ std::string ListenAddress(const ServerOptions& options) {
   return variable == nullptr || *variable == '\0' ? "127.0.0.1" : variable;
 }
 
-// A task that has its port.
+// A task with its bound port.
 struct BoundTask {
   ServerOptions options;
   Protocol protocol;
@@ -126,8 +126,8 @@ struct BoundTask {
   std::string address() const { return StrCat("localhost:", listener->port()); }
 };
 
-// Another task at the address of this one could never be reached: its messages would come here. Port 0 is
-// another port for each task.
+// Another task with the address of this one could never be reached: its messages would come here. Port 0
+// means a different port for each task.
 Status CheckOwnAddress(const ServerOptions& options, const std::string& address) {
   if (address.ends_with(":0")) return Status();
   for (const auto& [job, tasks] : options.cluster.jobs()) {

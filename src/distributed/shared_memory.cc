@@ -31,7 +31,7 @@ StatusOr<RefPtr<SharedMemory>> SharedMemory::Create(int64_t size) {
   };
   FileDescriptor fd(::memfd_create("millrace", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return failed();
-  // Memory that is not there when it is written would end the process.
+  // Without allocated pages a write could end the process.
   if (::ftruncate(fd.get(), size) != 0 || ::fallocate(fd.get(), 0, 0, size) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0)
     return failed();

@@ -13,10 +13,10 @@
 namespace millrace {
 namespace {
 
-// Addresses of tasks that have restarted make room for others.
+// The most refused addresses; old ones, of tasks that have restarted, are dropped.
 constexpr size_t kMostRefused = 1024;
 
-// Equal for processes of one machine that reach each other's sockets; empty when this one does not know.
+// Equal for processes of one machine that can reach each other's sockets; empty if unknown.
 std::string ThisMachine() {
   std::string boot;
   std::ifstream file("/proc/sys/kernel/random/boot_id");

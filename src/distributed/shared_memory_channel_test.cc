@@ -38,7 +38,7 @@ void ExpectNumbers(const StatusOr<Tensor>& tensor, int64_t count, float first = 
   for (int64_t i = 0; i < count; ++i) ASSERT_EQ(tensor->data<float>()[i], first + static_cast<float>(i));
 }
 
-// The other way: finds the tensor at once.
+// The other channel: finds the tensor at once.
 class OtherWay : public TensorChannel {
  public:
   explicit OtherWay(std::shared_ptr<HeldTensors> held) : held_(std::move(held)) {}
@@ -182,7 +182,7 @@ TEST_F(SharedMemoryChannelTest, WithoutThreadsTensorsTakeTheOtherWay) {
   receiver_ = Channel({.max_bytes = kMax, .most_threads = 0});
   ExpectNumbers(Send(Numbers(1000)), 1000);
   EXPECT_EQ(other_.fetches, 1);
-  // The sender has one that accepts connections, and none that answers.
+  // The sender has a thread that accepts connections, and none that serves them.
   receiver_ = Channel();
   sender_ = Channel({.max_bytes = kMax, .most_threads = 1});
   ExpectNumbers(Send(Numbers(1000)), 1000);
@@ -335,7 +335,7 @@ TEST_F(SharedMemoryChannelTest, ASenderThatBreaksTheRulesIsLeft) {
   };
   int fetches = 0;
   for (const auto& wrong : wrongs) {
-    // A receiver remembers the address of a sender that it has left.
+    // A receiver remembers the address of a sender that it no longer uses.
     receiver_ = Channel();
     FakeSender sender([&](int fd, const LocalPacket& fetch) {
       wrong(fd, fetch.number);
@@ -369,7 +369,7 @@ TEST_F(SharedMemoryChannelTest, CancellationEndsTheWait) {
   FakeSender sender([&](int fd, const LocalPacket& fetch) {
     asked.Notify();
     released.WaitUntil(std::chrono::steady_clock::now() + kLong);
-    // What comes too late is given back.
+    // A segment that arrives too late is returned.
     const FileDescriptor memory = Memory(8192, F_SEAL_SHRINK | F_SEAL_GROW);
     (void)SendPacket(fd, {Kind::kTensor, 3, fetch.number, 0, 8192}, memory.get(), true);
     for (const Kind kind : {Kind::kMapped, Kind::kRelease}) {
@@ -409,7 +409,7 @@ class FakeReceiverTest : public SharedMemoryChannelTest {
     Send({Kind::kHello, 0, kLocalPacketVersion, secret});
   }
   void Send(const LocalPacket& packet) { EXPECT_TRUE(SendPacket(fd_.get(), packet, -1, true).ok()); }
-  // Nothing: the sender has closed the connection.
+  // nullopt: the sender has closed the connection.
   std::optional<ReceivedPacket> Receive() {
     auto received = ReceivePacket(fd_.get());
     if (!received.ok()) return std::nullopt;

@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookEvery{200};
-// Between two looks, when this process was not stopped itself, there is much less.
+// The interval between checks is much shorter, unless this process was stopped.
 constexpr std::chrono::seconds kStopped{1};
 constexpr size_t kMostSegments = 4096;
 
@@ -24,13 +24,13 @@ Status Nonsense(std::string_view what) {
 
 }  // namespace
 
-// A fetch that waits for its tensor, and ends once: with it, by cancellation, or in another way.
+// A fetch that waits for its tensor, and ends once: with it, by cancellation, or otherwise.
 class SharedMemoryLink::Waiting : public RefCounted {
  public:
   explicit Waiting(TensorFetch f)
       : task(f.task), dtype(f.dtype), shape(f.shape), num_bytes(f.num_bytes), fetch_(std::move(f)) {}
 
-  // Returns whether it was cancelled before.
+  // Returns whether it has already been cancelled.
   bool WatchCancellation() MR_EXCLUDES(mu_) {
     CancellationManager* const cancellation = fetch_.cancellation;
     if (cancellation == nullptr) return false;
@@ -68,7 +68,7 @@ class SharedMemoryLink::Waiting : public RefCounted {
   mutable Mutex mu_;
   bool ended_ MR_GUARDED_BY(mu_) = false;
   CancellationManager::Token token_ MR_GUARDED_BY(mu_) = CancellationManager::kInvalidToken;
-  TensorFetch fetch_;  // guarded by ended_: who sets it has it
+  TensorFetch fetch_;  // guarded by ended_: the thread that sets it owns the fetch
 };
 
 StatusOr<std::shared_ptr<SharedMemoryLink>> SharedMemoryLink::Connect(const std::string& socket,
@@ -144,7 +144,7 @@ void SharedMemoryLink::Close(const Status& status) {
     closed_ = true;
     why = why_;
     waiting.swap(waiting_);
-    segments.swap(segments_);  // those with tensors live on
+    segments.swap(segments_);  // those with tensors continue to exist
     unsent_.clear();
   }
   ShutDownSocket(fd_.get());
@@ -223,7 +223,7 @@ Status SharedMemoryLink::HandleTensor(const LocalPacket& packet, const FileDescr
   bool copy = false;
   Status status;
   if (descriptor.valid()) {
-    // The limits are the sender's own; another one's are not worth much more.
+    // The limit belongs to the sender; another sender's cannot be much larger.
     if (packet.num_bytes > 2 * options_.max_bytes) {
       status = Nonsense("a segment is too large");
     } else {
@@ -304,7 +304,7 @@ void SharedMemoryLink::Send(const LocalPacket& packet) {
 void SharedMemoryLink::Flush() {
   while (!unsent_.empty()) {
     const StatusOr<bool> sent = SendPacket(fd_.get(), unsent_.front(), -1, false);
-    // An error is found by the next receiving, too.
+    // The next receive reports an error, too.
     if (!sent.ok() || !*sent) return;
     unsent_.pop_front();
   }

@@ -27,7 +27,7 @@ using std::chrono::steady_clock;
 constexpr std::string_view kSocketPrefix = "millrace-";
 constexpr size_t kSocketDigits = 32;
 constexpr size_t kSecretDigits = 16;
-// Memory that has not been used for so long is given back.
+// Memory that has not been used for this time is freed.
 constexpr std::chrono::seconds kIdle{10};
 constexpr milliseconds kLookEvery{2000};
 constexpr size_t kMostCopiers = 4;
@@ -35,7 +35,7 @@ constexpr size_t kBytesOfCopier = size_t{8} << 20;
 
 std::string Hex(uint64_t value) { return HexEncode({reinterpret_cast<const char*>(&value), sizeof(value)}); }
 
-// Sizes that many tensors share; an eighth more at most.
+// Rounds to sizes that many tensors share; larger by at most an eighth.
 int64_t SizeFor(int64_t num_bytes) {
   const auto granule =
       static_cast<int64_t>(std::max(std::bit_floor(static_cast<uint64_t>(num_bytes)) / 8, uint64_t{4096}));
@@ -59,7 +59,7 @@ StatusOr<SharedMemoryAddress> SharedMemoryAddress::Parse(std::string_view text) 
   return address;
 }
 
-// One receiver, on a thread of its own.
+// One receiver, on a separate thread.
 class SharedMemorySender::Connection {
  public:
   Connection(FileDescriptor fd, SharedMemorySender& sender) : fd_(std::move(fd)), sender_(sender) {}
@@ -76,9 +76,9 @@ class SharedMemorySender::Connection {
     RefPtr<SharedMemory> memory;
     bool is_known = false;  // to the receiver
     bool in_use = true;
-    uint64_t ticket = 0;  // of the tensor in it, until the receiver has got hold of it
+    uint64_t ticket = 0;  // of the tensor in it, until the receiver has mapped it
     int64_t num_bytes = 0;
-    steady_clock::time_point since = {};  // not in use
+    steady_clock::time_point since = {};  // when it became unused
   };
 
   Status Serve() {
@@ -138,7 +138,7 @@ class SharedMemorySender::Connection {
     return Send(answer, is_new ? segment->memory->descriptor() : -1);
   }
 
-  // One core does not use the memory's whole bandwidth.
+  // One core does not use the full memory bandwidth.
   void Copy(const char* from, size_t size, char* to) const {
     static const size_t most = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostCopiers);
     const size_t parts = std::clamp<size_t>(size / kBytesOfCopier, 1, most);
@@ -154,14 +154,14 @@ class SharedMemorySender::Connection {
     left.wait();
   }
 
-  // The receiver can map what it has got: the tensor need not be kept for another way.
+  // The receiver can map what it has received: the tensor need not be kept for another channel.
   void Arrived(Segment* segment) {
     segment->is_known = true;
     if (segment->num_bytes > 0) sender_.held_->Sent(segment->ticket, segment->num_bytes);
     segment->num_bytes = 0;
   }
 
-  // A segment for so many bytes, whose number is `taken_`; null when there may be no more.
+  // A segment of at least this size, whose number is `taken_`; null if no more are allowed.
   StatusOr<Segment*> Take(int64_t num_bytes) {
     const int64_t max_bytes = sender_.options_.max_bytes;
     if (num_bytes <= 0 || num_bytes > max_bytes) return nullptr;

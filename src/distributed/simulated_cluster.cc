@@ -91,7 +91,7 @@ void SimulatedNetwork::Answer(std::vector<Held> calls) {
     const int64_t timeout = held.call.timeout_in_ms;
     const bool bounded = broadcast.timeout_in_ms > 0 && timeout > 0;
     broadcast.timeout_in_ms = bounded ? std::max(broadcast.timeout_in_ms, timeout) : 0;
-    // The requests leave one after the other; the tasks work and answer independently.
+    // Requests are sent one after the other; the tasks work and answer independently.
     const double sent_us = static_cast<double>(broadcast.bytes) / options_.bytes_per_second * 1e6;
     const double back_us = static_cast<double>(responses.back().size()) / options_.bytes_per_second * 1e6;
     broadcast.network_us =

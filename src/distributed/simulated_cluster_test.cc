@@ -30,7 +30,7 @@ TEST_P(SimulatedClusterTest, OneBroadcastForEachPartOfASession) {
     for (int i = 0; i < tasks; ++i)
       EXPECT_EQ(out[static_cast<size_t>(i)].scalar<float>(), static_cast<float>(i));
   }
-  // A broadcast that waited for an answer of one task before it called the next would have ended with an
+  // A broadcast that waited for the answer of one task before it called the next one would have ended with an
   // error.
   std::vector<Method> methods;
   for (const auto& broadcast : (*cluster)->network().broadcasts()) methods.push_back(broadcast.method);

@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kConnectPatience{2000};
 constexpr size_t kIdlePerPeer = 4;
 constexpr size_t kMostPeers = 1024;
-// Large tensors travel in parts, each on a connection: one connection keeps less than one core of each side
-// busy, and the two sides unevenly.
+// Large tensors are sent in parts, each on one connection: one connection keeps less than one core of each
+// side busy, and the two sides unevenly.
 constexpr int64_t kBytesOfPart = int64_t{8} << 20;
 constexpr int64_t kMostParts = 4;
 constexpr int64_t kPartAlignment = 4096;
@@ -26,7 +26,7 @@ int64_t PartsOf(int64_t num_bytes) { return std::clamp<int64_t>(num_bytes / kByt
 
 }  // namespace
 
-// One fetch, in parts that run at the same time. It is held by them and by the callback of its cancellation.
+// One fetch, in concurrent parts. They hold references to it, as does the callback of its cancellation.
 class SocketChannel::Transfer : public RefCounted {
  public:
   Transfer(SocketChannel& channel, TensorFetch fetch, Peer peer, const SocketAddress& address)
@@ -57,10 +57,10 @@ class SocketChannel::Transfer : public RefCounted {
     RunPart(0, parts == 1 ? fetch_.num_bytes : each);
   }
 
-  // REQUIRES: it was not started, and never is.
+  // REQUIRES: it was not started, and never will be.
   TensorFetch TakeFetch() { return std::move(fetch_); }
 
-  // Lets no part go on; the status is the result unless there is another one.
+  // Stops all parts; the status is the result unless there is another one.
   void End(const Status& status) MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     status_.Update(status);
@@ -68,7 +68,7 @@ class SocketChannel::Transfer : public RefCounted {
   }
 
  private:
-  // kRefused: the connection is good, the tensor is not there.
+  // kRefused: the connection is valid, but the tensor is not available.
   enum class Outcome { kDone, kRefused, kNoConnection, kStale, kError };
 
   void RunPart(int64_t offset, int64_t num_bytes) MR_EXCLUDES(mu_) {
@@ -151,7 +151,7 @@ class SocketChannel::Transfer : public RefCounted {
   }
 
   SocketChannel& channel_;
-  TensorFetch fetch_;  // its end is that of the last part
+  TensorFetch fetch_;  // ends with the last part
   const Peer peer_;
   const SocketAddress address_;
   Tensor tensor_;
@@ -208,7 +208,7 @@ bool SocketChannel::MayReach(const Peer& peer) {
   const auto refused = refused_.find(peer);
   if (refused == refused_.end()) return true;
   if (Clock::now() < refused->second) return false;
-  // One tensor tries again.
+  // Only one tensor tries again.
   refused->second = Clock::now() + options_.retry_after;
   return true;
 }
@@ -267,7 +267,7 @@ StatusOr<std::shared_ptr<FileDescriptor>> SocketChannel::Take(const Peer& peer, 
 void SocketChannel::GiveBack(const Peer& peer, std::shared_ptr<FileDescriptor> fd) {
   MutexLock lock(mu_);
   if (stopped_) return;
-  // What others have closed goes now, so that the connections to tasks that have ended do.
+  // Closes connections that the other side has closed, so that those to ended tasks do not remain.
   for (auto it = idle_.begin(); it != idle_.end();) {
     std::erase_if(it->second, [](const auto& idle) { return HasEnded(idle->get()); });
     it = it->second.empty() ? idle_.erase(it) : std::next(it);

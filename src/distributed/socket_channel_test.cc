@@ -27,8 +27,8 @@ using ::testing::HasSubstr;
 
 constexpr char kTask[] = "/job:w/replica:0/task:1";
 constexpr std::chrono::seconds kLong{20};
-constexpr milliseconds kShort{300};  // the patience where it is to end
-// Enough for several parts, and more than sockets hold.
+constexpr milliseconds kShort{300};  // the patience in tests of its end
+// Enough for several parts, and more than the buffers of sockets.
 constexpr int64_t kMany = int64_t{9} << 20;
 constexpr int64_t kOnePart = int64_t{3} << 20;
 
@@ -44,7 +44,7 @@ void ExpectNumbers(const StatusOr<Tensor>& tensor, int64_t count, float first = 
   for (int64_t i = 0; i < count; ++i) ASSERT_EQ(tensor->data<float>()[i], first + static_cast<float>(i));
 }
 
-// The other way: finds the tensor at once.
+// The other channel: finds the tensor at once.
 class OtherWay : public TensorChannel {
  public:
   explicit OtherWay(std::shared_ptr<HeldTensors> held) : held_(std::move(held)) {}
@@ -129,7 +129,7 @@ TEST_F(SocketChannelTest, TensorsOfAnySizeArrive) {
                               kMany, kMany + 1, (int64_t{8} << 20) + 3})
     ExpectNumbers(Send(Numbers(count, 5)), count, 5);
   EXPECT_EQ(other_.fetches, 0);
-  // The sender may be about to note that the last bytes have gone.
+  // The sender may not have noted yet that the last bytes were sent.
   EXPECT_TRUE(Eventually([&] { return held_->size() == 0; })) << "what has arrived is dropped";
   EXPECT_TRUE(Eventually([&] { return sender_->num_grants() == 0; }));
 }
@@ -185,7 +185,7 @@ TEST_F(SocketChannelTest, WithoutThreadsTensorsArrive) {
   receiver_ = Channel(kLong, 1);
   ExpectNumbers(Send(Numbers(kParts)), kParts);
   EXPECT_EQ(other_.fetches, 1);
-  // The sender has one that accepts connections, and none that answers.
+  // The sender has a thread that accepts connections, and none that serves them.
   sender_ = Channel(kLong, 1);
   ExpectNumbers(Send(Numbers(10)), 10);
   EXPECT_EQ(other_.fetches, 2);
@@ -193,7 +193,7 @@ TEST_F(SocketChannelTest, WithoutThreadsTensorsArrive) {
 
 TEST_F(SocketChannelTest, APeerThatCouldNotBeReachedIsTriedAgainLater) {
   const Tensor tensor = Numbers(10);
-  const int port = FreePort();  // nobody listens there
+  const int port = FreePort();  // nothing listens there
   const auto receiver = [&](milliseconds retry_after) {
     return std::make_unique<SocketChannel>(
         held_, other_,
@@ -243,7 +243,7 @@ TEST_F(SocketChannelTest, ATokenIsForTheBytesOfOneTensor) {
   EXPECT_EQ(other_.fetches, 0);
   ExpectNumbers(FetchFrom(address, tensor), 10);
   EXPECT_EQ(other_.fetches, 1) << "a token is used once";
-  // A token of a smaller tensor, and one that nobody has given.
+  // A token of a smaller tensor, and one that was never granted.
   ExpectNumbers(FetchFrom(AddressFor(tensor), Numbers(11)), 11);
   EXPECT_EQ(other_.fetches, 2);
   const auto port = SocketAddress::Parse(address);
@@ -271,9 +271,9 @@ TEST_F(SocketChannelTest, StopEndsWhatIsToCome) {
   EXPECT_EQ(AddressFor(tensor), "");
 }
 
-// ---- Senders that do not keep to the rules
+// ---- Senders that violate the protocol
 
-// Listens and does with one connection what the test says.
+// Listens and handles one connection as the test defines.
 class SocketSenderTest : public SocketChannelTest {
  protected:
   void Serve(std::function<void(int fd)> serve, milliseconds patience = kLong) {
@@ -383,7 +383,7 @@ TEST_F(SocketSenderTest, StopEndsTheWait) {
   ended.Notify();
 }
 
-// ---- Receivers that do not keep to the rules
+// ---- Receivers that violate the protocol
 
 class SocketReceiverTest : public SocketChannelTest {
  protected:
@@ -473,7 +473,7 @@ TEST_F(SocketReceiverTest, OneThatDoesNotReadIsLeftAfterAWhile) {
 
 // ---- Processes that die
 
-// A sender in a process of its own is killed while its tensor is on the way.
+// A sender in a separate process is killed during the transfer of its tensor.
 TEST_F(SocketSenderTest, AProcessThatIsKilledInTheMiddleIsNoticedAtOnce) {
   listening_ = *ListenOnTcp("127.0.0.1", 0);
   int sent[2];
@@ -481,7 +481,7 @@ TEST_F(SocketSenderTest, AProcessThatIsKilledInTheMiddleIsNoticedAtOnce) {
   const FileDescriptor some_sent(sent[0]), sending(sent[1]);
   const pid_t child = ::fork();
   if (child == 0) {
-    // Only calls of the system: the parent has threads.
+    // Only system calls: the parent has threads.
     const int fd = ::accept(listening_.get(), nullptr, nullptr);
     char request[sizeof(SocketRequest)];
     if (::recv(fd, request, sizeof(request), MSG_WAITALL) != sizeof(request)) ::_exit(1);

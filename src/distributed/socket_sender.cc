@@ -14,9 +14,9 @@ namespace millrace {
 namespace {
 
 constexpr size_t kMostConnections = 256;
-// Tokens of receivers that never come make room for others.
+// The most tokens; old ones, of receivers that never came, are dropped.
 constexpr size_t kMostGrants = 4096;
-constexpr size_t kMostCallers = 1024;  // that have a token and do not come
+constexpr size_t kMostCallers = 1024;  // that have a token but no connection yet
 // A connection without requests is closed.
 constexpr std::chrono::seconds kIdle{30};
 constexpr size_t kTokenDigits = 32;
@@ -144,7 +144,7 @@ void SocketSender::Serve(FileDescriptor& fd) {
     break;
   }
   MutexLock lock(mu_);
-  connections_.erase(fd.get());  // before the number means another connection
+  connections_.erase(fd.get());  // before the number is reused for another connection
 }
 
 StatusOr<Tensor> SocketSender::Admit(const SocketRequest& request) {

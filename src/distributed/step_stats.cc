@@ -53,7 +53,7 @@ StatusOr<NodeStats> NodeFrom(const tensorflow::NodeExecStats& proto, int64_t ste
     if (time < -kLatestUs || time > kLatestUs)
       return errors::InvalidArgument("Node '", proto.node_name(), "' has run at ", time, " us");
   }
-  // Tasks before TensorFlow 1.13 knew no nanoseconds.
+  // Tasks before TensorFlow 1.13 do not send nanoseconds.
   const bool has_nanos = proto.all_start_nanos() != 0;
   const int64_t start = has_nanos ? proto.all_start_nanos() : proto.all_start_micros() * 1000;
   const int64_t took = has_nanos ? proto.all_end_rel_nanos() : proto.all_end_rel_micros() * 1000;

@@ -21,7 +21,7 @@
 namespace millrace {
 namespace {
 
-// A session of this process at a master of this process.
+// A session in this process with a master in this process.
 class LocalTaskSession : public Session {
  public:
   LocalTaskSession(std::shared_ptr<Task> task, Master::SessionPtr session)
@@ -68,7 +68,7 @@ class LocalTaskSession : public Session {
   DirectSession& direct_;
 };
 
-// A connection of a session's own, whose traffic is the task's.
+// A session's own connection, whose traffic is counted for the task.
 class MeteredConnection : public Transport {
  public:
   MeteredConnection(std::shared_ptr<Transport> inner, Traffic& traffic)
@@ -80,12 +80,12 @@ class MeteredConnection : public Transport {
   MeteredTransport metered_;
 };
 
-// How long another task may be silent where nothing is said.
+// The patience with a silent task if no other is set.
 constexpr int64_t kDefaultPatienceMs = 5000;
 constexpr int64_t kLargestChunk = int64_t{1} << 30;  // a message has at most twice that
 constexpr int64_t kMostSharedMemory = int64_t{1} << 46;
 constexpr int kLargestPort = 65535;
-constexpr size_t kMostRunsToShow = 20;  // of those in progress, the oldest ones
+constexpr size_t kMostRunsToShow = 20;  // of the runs in progress, the oldest ones
 
 Status CheckTransfers(const TensorTransfers& transfers) {
   if (transfers.chunk_bytes < 1 || transfers.chunk_bytes > kLargestChunk || transfers.max_message_bytes < 0) {
@@ -105,7 +105,7 @@ Status CheckTransfers(const TensorTransfers& transfers) {
   return Status();
 }
 
-// Whether tasks connect beside the transport.
+// Whether tasks connect with sockets in addition to the transport.
 bool UseSockets(const ServerOptions& options, const Task::Network& network) {
   return options.transfers.sockets && !network.encrypted && !network.addresses.empty();
 }
@@ -115,7 +115,7 @@ std::chrono::milliseconds PatienceOf(const ServerOptions& options) {
                                                                   : kDefaultPatienceMs);
 }
 
-// `calls` takes connections for calls; `sockets` is set where there are any.
+// `calls` accepts connections for calls; `sockets` is set if sockets are used.
 std::unique_ptr<TensorChannels> MakeChannels(const ServerOptions& options, Transport& transport,
                                              const Task::Network& network, Traffic& traffic,
                                              CallServer& calls, SocketChannel** sockets) {
@@ -194,7 +194,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options, std::sh
         [of = below.connect, &traffic = task->traffic_, &ends = task->ends_](
             const std::map<std::string, std::string>& addresses) -> StatusOr<std::shared_ptr<Transport>> {
       MR_ASSIGN_OR_RETURN(std::shared_ptr<Transport> inner, of(addresses));
-      // The last user may be the reply to a call, for whose end the connection would wait.
+      // The reply to a call may be the last user, and the connection would wait for that call's end.
       return std::shared_ptr<Transport>(
           new MeteredConnection(std::move(inner), traffic), [&ends](Transport* gone) {
             UniqueFunction<void()> end = [gone] { delete gone; };
@@ -230,7 +230,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options, std::sh
 }
 
 Task::~Task() {
-  if (watch_ == nullptr) return;  // it could not be made
+  if (watch_ == nullptr) return;  // it could not be created
   Stop();
   StopCalls(0);
   channels_->Stop();
@@ -333,7 +333,7 @@ std::string Task::DescribeAll(int64_t timeout_in_ms) {
   if (!tasks.ok()) return Describe();
   std::vector<std::string> texts(tasks->size());
   {
-    CountedTransport transport(*transport_);  // waits for all
+    CountedTransport transport(*transport_);  // waits for all calls
     for (size_t i = 0; i < tasks->size(); ++i) {
       const std::string& other = (*tasks)[i];
       if (other == name_) {

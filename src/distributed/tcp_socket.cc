@@ -25,9 +25,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kBacklog = 128;
-// Waits are made of such parts, so that what counts is the time in which this process runs.
+// Waits are split into such ticks, so that only the time in which this process runs counts.
 constexpr milliseconds kTick{100};
-constexpr milliseconds kUntilNextTry{50};  // where the process has no file descriptor left
+constexpr milliseconds kUntilNextTry{50};  // if the process has no file descriptors left
 
 Status SystemError(std::string_view what, int error) {
   return errors::Unavailable(what, ": ", std::strerror(error));
@@ -55,7 +55,7 @@ void Prepare(int fd) {
   SetSocketTimeout(fd, kTick);
 }
 
-// Waits for the end of a connect that has begun.
+// Waits for the end of a connect in progress.
 Status AwaitConnection(int fd, milliseconds patience) {
   for (milliseconds waited{0};;) {
     pollfd wanted{fd, POLLOUT, 0};
@@ -78,7 +78,7 @@ StatusOr<FileDescriptor> ListenOnTcp(const std::string& host, int port) {
   MR_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port, AI_PASSIVE));
   FileDescriptor fd(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return SystemError("A socket can't be made", errno);
-  // A task that starts again gets its port back, although the kernel still keeps the ends of old connections.
+  // A task that restarts gets its port back, although the kernel still keeps the ends of old connections.
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (::bind(fd.get(), addresses->ai_addr, addresses->ai_addrlen) != 0 || ::listen(fd.get(), kBacklog) != 0)
@@ -127,7 +127,7 @@ StatusOr<FileDescriptor> AcceptOnTcp(int listening) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       pollfd ended{.fd = listening, .events = 0, .revents = 0};
       if (::poll(&ended, 1, 0) > 0) return SystemError("No connection can be accepted", EINVAL);
-      std::this_thread::sleep_for(kUntilNextTry);  // until others have given some back
+      std::this_thread::sleep_for(kUntilNextTry);  // until other threads have closed some
       continue;
     }
     if (errno != EINTR && errno != ECONNABORTED) return SystemError("No connection can be accepted", errno);

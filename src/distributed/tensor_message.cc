@@ -19,7 +19,7 @@
 namespace millrace {
 namespace {
 
-// Tags of fields: their number and how they are encoded.
+// Tags of fields: field number and wire type.
 constexpr uint64_t kResponseTensor = 1 << 3 | 2;
 constexpr uint64_t kResponseIsDead = 2 << 3 | 0;
 constexpr uint64_t kResponseSendStart = 3 << 3 | 0;
@@ -29,10 +29,10 @@ constexpr uint64_t kTensorShape = 2 << 3 | 2;
 constexpr uint64_t kTensorVersion = 3 << 3 | 0;
 constexpr uint64_t kTensorContent = 4 << 3 | 2;
 
-// Fewer bytes are copied beside the rest rather than sent as a piece of their own.
+// Fewer bytes are copied into the rest rather than sent as a separate piece.
 constexpr size_t kSmall = 1024;
 constexpr char kOffer[] = "type.googleapis.com/tensorflow.TensorOffer";
-// A shape takes a few bytes for each dimension; what claims more goes to the parser of messages.
+// A shape takes a few bytes per dimension; larger ones are left to the parser of messages.
 constexpr uint64_t kMaxShapeBytes = 4096;
 
 bool IsPlain(DataType dtype) {
@@ -56,7 +56,7 @@ size_t VarintSize(uint64_t value) {
   return size;
 }
 
-// Reads the pieces of a message one after the other. What is not there gives nothing.
+// Reads the pieces of a message one after the other. Missing data gives nullopt.
 class Cursor {
  public:
   explicit Cursor(const MessageBytes& bytes) : pieces_(bytes.pieces()), left_(bytes.size()) {}
@@ -73,7 +73,7 @@ class Cursor {
     }
     return std::nullopt;
   }
-  // A varint that counts bytes which are there.
+  // A varint that is the length of existing bytes.
   std::optional<uint64_t> Length() {
     const auto length = Varint();
     if (!length || *length > left_) return std::nullopt;
@@ -105,8 +105,8 @@ class Cursor {
   uint64_t left_;
 };
 
-// The fast way through the usual form: dtype and shape before the elements, nothing else. Nothing for any
-// other form, which may be as good.
+// The fast path for the usual form: dtype and shape before the elements, nothing else. nullopt for any other
+// form, which may be valid as well.
 class ResponseReader {
  public:
   explicit ResponseReader(const MessageBytes& bytes) : in_(bytes) {}
@@ -136,7 +136,7 @@ class ResponseReader {
  private:
   static std::optional<ReceivedTensor> Unusual() { return std::nullopt; }
 
-  // Up to where `end` bytes are left.
+  // Reads until `end` bytes are left.
   StatusOr<bool> ReadTensor(uint64_t end) {
     std::optional<DataType> dtype;
     std::optional<TensorShape> shape;
@@ -172,7 +172,7 @@ class ResponseReader {
         return false;
       }
     }
-    // Without elements, if it has none.
+    // The message may lack elements, if the tensor has none.
     if (in_.left() != end || !dtype || !shape || shape->num_elements() != 0) return false;
     MR_ASSIGN_OR_RETURN(result_.tensor, Tensor::Allocate(*dtype, *shape));
     return true;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lets the environment variable MILLRACE_TEST_CONFIG (docs/soundness.md) decide how the sessions of a test
-// program run. Linked into test programs only.
+// Makes the environment variable MILLRACE_TEST_CONFIG (docs/soundness.md) configure the sessions of a test
+// program. Linked into test programs only.
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
@@ -91,14 +91,14 @@ extern "C" __attribute__((visibility("default"))) const char* __lsan_default_sup
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions();
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options();
 
-// Debian's c-ares 1.18, through which gRPC resolves names, loses ten bytes for each "localhost".
+// Debian's c-ares 1.18, with which gRPC resolves names, leaks ten bytes for each "localhost".
 const char* __lsan_default_suppressions() { return "leak:libcares.so"; }
 
-// Debian's gRPC is built without ThreadSanitizer, which does not see its locks: what gRPC itself does to
-// memory is not looked at, nor are the batches of operations, which its headers put into our objects, and its
-// counts of references to a channel. Our own accesses are looked at, also on gRPC's threads:
-// rpc/event_order.h shows how they are ordered. A chunk of a collective is read for a message before the peer
-// that gets it sends the next one, which overwrites it: no memory that both have orders that.
+// Debian's gRPC is built without ThreadSanitizer, which does not see its locks: memory accesses of gRPC
+// itself are not checked, nor are the batches of operations, which its headers put into our objects, and its
+// reference counts of a channel. Our own accesses are checked, also on gRPC's threads: rpc/event_order.h
+// describes their order. A chunk of a collective is read for a message before the receiving peer sends the
+// next one, which overwrites it: no shared memory orders that.
 const char* __tsan_default_suppressions() {
   return "called_from_lib:libgrpc.so\n"
          "called_from_lib:libgrpc++.so\n"
@@ -128,6 +128,6 @@ const char* __tsan_default_suppressions() {
          "race:^tensorflow::RecvBufRespExtra::add_tensor_content\n";
 }
 
-// What is suppressed is found by its stack, which has to be remembered for so long.
+// Suppressions match stacks, which must be remembered for that long.
 const char* __tsan_default_options() { return "history_size=6"; }
 // NOLINTEND(bugprone-reserved-identifier)

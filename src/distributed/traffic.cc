@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kLogEverySeconds = 1;
-// A task answers these at once; one that does not must not keep a session from ending.
+// A task answers these at once; a task that does not must not delay the end of a session.
 constexpr int64_t kCleanupMs = 10'000;
 
 bool IsCleanup(Method method) {
@@ -19,7 +19,7 @@ bool IsCleanup(Method method) {
          method == Method::kDeleteWorkerSession;
 }
 
-// The task has answered that there is nothing to clean up: "Session handle is not found", "Graph handle …".
+// Whether the task has nothing to clean up: "Session handle is not found", "Graph handle …".
 bool IsGone(const Status& status) {
   return status.message().find("is not found: ") != std::string_view::npos;
 }

@@ -17,12 +17,12 @@ namespace millrace {
 namespace {
 
 constexpr int kBacklog = 128;
-// Room for more than one, so that what a peer sends too much is found here and closed.
+// Room for more than one, so that surplus descriptors of a peer are detected and closed.
 constexpr size_t kMostDescriptors = 4;
 
 Status SystemError(std::string_view what) { return errors::Unavailable(what, ": ", std::strerror(errno)); }
 
-// The abstract address of that name; its size.
+// The abstract address of that name; returns its size.
 StatusOr<socklen_t> AddressOf(const std::string& name, sockaddr_un* address) {
   *address = {};
   address->sun_family = AF_UNIX;
@@ -61,7 +61,7 @@ StatusOr<FileDescriptor> ConnectToUnixSocket(const std::string& name) {
   MR_ASSIGN_OR_RETURN(FileDescriptor fd, MakeSocket(SOCK_NONBLOCK));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
     return SystemError("A local socket can't be connected to");
-  // From now on each call says itself whether it waits.
+  // From now on each call sets whether it waits.
   int on = 0;
   if (::ioctl(fd.get(), FIONBIO, &on) != 0) return SystemError("A local socket can't be used");
   return fd;
@@ -135,7 +135,7 @@ StatusOr<std::optional<ReceivedPacket>> ReceivePacket(int fd) {
     for (size_t i = 0; i < count; ++i, ++descriptors) {
       int descriptor = -1;
       std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-      received.descriptor = FileDescriptor(descriptor);  // closes the one before
+      received.descriptor = FileDescriptor(descriptor);  // closes the previous one
     }
   }
   if (size == 0 && descriptors == 0) return errors::Unavailable("The connection is closed");

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes of the calls that clients, masters and tasks make, compared with what the field numbers of
-// TensorFlow's messages give, and answers made of those. wire_test.cc has the other side.
+// The bytes of the calls of clients, masters and tasks, compared with those for the field numbers of
+// TensorFlow's messages, and answers made with those. wire_test.cc tests the other side.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ class ScriptedTransport : public Transport {
     MutexLock lock(mu_);
     answers_[method] = std::move(bytes);
   }
-  // The first request of the method since the last look; some are made without being waited for.
+  // The first request of the method since the last call; some requests are sent asynchronously.
   std::string Take(Method method) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     MutexLock lock(mu_);
@@ -74,7 +74,7 @@ class ScriptedTransport : public Transport {
   std::map<Method, std::vector<std::string>> requests_ MR_GUARDED_BY(mu_);
 };
 
-// The random number that a request has.
+// The random number in a request.
 template <typename Request>
 uint64_t RequestId(const std::string& bytes) {
   Request request;
@@ -250,7 +250,7 @@ class WireMasterTest : public ::testing::Test {
 TEST_F(WireMasterTest, AMasterDrivesAWorker) {
   EXPECT_EQ(transport_->Take(Method::kGetStatus), "");
   // CreateWorkerSession: handle 1, ServerDef 2 (cluster 1, job 2, task 3, protocol 5), devices 4; 5 and 6 are
-  // of later versions. A message that is given in parts is put together.
+  // of later versions. A message given in parts is merged.
   const std::string created = transport_->Take(Method::kCreateWorkerSession);
   const std::string h = created.substr(2, static_cast<size_t>(created[1]));
   const auto job = [](const std::string& name, const std::string& address) {
@@ -277,7 +277,7 @@ TEST_F(WireMasterTest, AMasterDrivesAWorker) {
   EXPECT_THAT(nodes, HasSubstr(Bytes(1, "n") + Bytes(2, "NoOp") + Bytes(4, there_)));
   EXPECT_EQ(registered, Bytes(1, h) + Bytes(2, nodes) + Bytes(4, "") + Int(6, 1));
   // RunGraph: graph 1, step 2, ExecutorOpts 5, session 8, errors in the body 9, worker session 10, id 11, and
-  // 10004, which others ignore: the worker may clean up.
+  // 10004, which other workers ignore: the worker may clean up.
   const std::string run = transport_->Take(Method::kRunGraph);
   tensorflow::RunGraphRequest step;
   ASSERT_TRUE(step.ParseFromString(run));
@@ -286,7 +286,7 @@ TEST_F(WireMasterTest, AMasterDrivesAWorker) {
   EXPECT_EQ(run, Bytes(1, "graph") + Int(2, step_id) + Bytes(5, "") + Bytes(8, h) + Int(9, 1) + Int(10, 1) +
                      Int(11, RequestId<tensorflow::RunGraphRequest>(run)) + Int(10004, 1));
   EXPECT_EQ(transport_->Take(Method::kCleanupGraph), Int(1, step_id));
-  // A worker that says in field 10003 that it has cleaned up is not told to.
+  // A worker that reports in field 10003 that it has cleaned up gets no further message.
   transport_->Answer(Method::kRunGraph, Int(10003, 1));
   ASSERT_EQ(session_->Run({}, {}, {"n"}, nullptr), Status());
   transport_->Take(Method::kRunGraph);
@@ -304,7 +304,7 @@ TEST_F(WireMasterTest, AMasterDrivesAWorker) {
   EXPECT_EQ(transport_->Take(Method::kCleanupAll), Bytes(1, "c"));
 }
 
-// The worker's clock is an hour ahead; its node runs 5 ms after the request has come.
+// The worker's clock is an hour ahead; its node runs 5 ms after the arrival of the request.
 TEST_F(WireMasterTest, TracesOfAllTasksAreOnOneClock) {
   const int64_t now = std::chrono::duration_cast<std::chrono::microseconds>(
                           std::chrono::system_clock::now().time_since_epoch())
@@ -347,7 +347,7 @@ TEST(ClockOffsetTest, TheCallThatWasLeastOnItsWayCounts) {
                                        {10, INT64_MIN, 1, 11}})
     clock.Add(odd);
   EXPECT_EQ(clock.Micros(), 5000);
-  // What is old goes.
+  // Old samples are dropped.
   for (int i = 0; i < 100; ++i) clock.Add({1000, 8100, 8100, 1200});
   EXPECT_EQ(clock.Micros(), 7000);
 }

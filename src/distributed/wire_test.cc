@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests made from the field numbers of TensorFlow's messages, byte by byte, and the bytes of the answers.
+// Requests built from the field numbers of TensorFlow's messages, byte by byte, and the bytes of the answers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -140,7 +140,7 @@ TEST_F(WireTest, AGraphIsRegisteredRunAndDropped) {
   EXPECT_THAT(late, StartsWith(Int(5, 10)));
   EXPECT_THAT(late, HasSubstr("has ended at /job:w/replica:0/task:0"));
 
-  // With field 10004 the worker cleans up and says so in field 10003, but not while a tensor waits for its
+  // With field 10004 the worker cleans up and reports it in field 10003, but not while a tensor waits for its
   // receiver.
   const std::string again = Bytes(8, "s") + Int(10, 1) + Bytes(1, "0000000000000001") + Int(10004, 1) +
                             Bytes(3, Bytes(1, Key("x:0")) + Bytes(2, FedFloat(1)));
@@ -192,8 +192,8 @@ TEST_F(WireTest, TransfersAreLoggedWhenAsked) {
   EXPECT_EQ(Good(Method::kLogging, Int(3, 9)), Bytes(1, Int(1, 9)));
 }
 
-// A receiver that has a "socket" channel gets an offer, unless the messages of the task are encrypted; one of
-// TensorFlow, which lists nothing, gets the elements.
+// A receiver that lists the "socket" channel gets an offer, unless the messages of the task are encrypted;
+// one of TensorFlow, which lists none, gets the elements.
 TEST_F(WireTest, OnlyReceiversThatListAChannelGetOffersByIt) {
   // TensorChannelList in an Any, field 6: channels 1 with a name 1.
   const std::string listed = Bytes(6, Bytes(1, "type.googleapis.com/tensorflow.TensorChannelList") +
@@ -356,7 +356,7 @@ TEST_F(WireTest, AnotherMasterRunsAGraphInParts) {
   EXPECT_EQ(Good(Method::kCleanupGraph, Int(1, step)), "");
   EXPECT_EQ(task_->worker().GetState().steps, 0u);
 
-  // A part that waits for what nobody gives is ended by its caller, and with it the step.
+  // A part that waits for a tensor that never comes is ended by its caller, and the step with it.
   CancellationManager caller;
   Status waited;
   Notification answered;
@@ -486,7 +486,7 @@ TEST_F(WireTest, AMemberTakesTheBufferOfAnother) {
             response(8, Bytes(2, Bytes(1, FloatBytes(1) + FloatBytes(2)))));
   ASSERT_EQ(taken.size(), 1u);
   EXPECT_EQ(taken[0], Status());
-  // Asked for before it is there.
+  // Requested before it is available.
   std::string late;
   std::thread asking([&] { late = Good(Method::kRecvBuf, request("later", 4, 4)); });
   provide("later", Tensor::Vector(std::vector<float>{5}));
@@ -520,7 +520,7 @@ TEST(TensorMessageTest, AnyFormOfAResponseIsRead) {
       Bytes(1, Int(1, 1) + shape + Bytes(4, content)) + Bytes(4, ""),
   };
   for (const std::string& form : forms) {
-    // In one piece, and in pieces of each size.
+    // In one piece, and cut at each position.
     for (size_t cut = 0; cut < form.size(); ++cut) {
       MessageBytes bytes(form.substr(0, cut));
       bytes.Append(form.substr(cut));

@@ -181,7 +181,7 @@ StatusOr<std::unique_ptr<SessionCluster>> WorkerService::ClusterOf(
   if (def.job_name().empty()) return std::unique_ptr<SessionCluster>();
   const std::string named = TaskName(def.job_name(), def.task_index());
   const bool own_name = named == env_.devices->task();
-  // A session that is not isolated is one of the task's own cluster.
+  // A session that is not isolated is on the task's own cluster.
   if (!request.isolate_session_state() || !env_.connect) {
     if (own_name) return std::unique_ptr<SessionCluster>();
     return errors::InvalidArgument("CreateWorkerSession is for ", named, ", but this task is ",
@@ -200,7 +200,7 @@ void WorkerService::CreateWorkerSession(const MessageBytes& bytes, Reply reply) 
     return reply(errors::InvalidArgument("CreateWorkerSession: no session_handle"), {});
   auto made = MakeSession(request.session_handle(), &request);
   if (!made.ok()) return reply(std::move(made).status(), {});
-  // The master of a session on another cluster has a name that this task can't reach it by.
+  // In another cluster this task can't reach the master by its name.
   MasterOf master;
   if (!(*made)->has_own_cluster()) master = {request.master_task(), request.master_incarnation()};
   Status status;
@@ -209,7 +209,7 @@ void WorkerService::CreateWorkerSession(const MessageBytes& bytes, Reply reply) 
     if (stopped_) {
       status = errors::Unavailable("Task ", env_.devices->task(), " ends");
     } else {
-      // The same request may come twice.
+      // The same request may arrive twice.
       sessions_.try_emplace(request.session_handle(), Entry{*std::move(made), false, std::move(master)});
     }
   }
@@ -233,7 +233,7 @@ void WorkerService::DeleteWorkerSession(const MessageBytes& bytes, Reply reply) 
     for (const auto& [run, kept] : runs_) {
       if (run->request->session_handle() == request.session_handle()) stopped.push_back(kept);
     }
-    // Those whose clean-up was lost on its way.
+    // Those whose clean-up message was lost.
     std::erase_if(session_of_step_, [&](const auto& step) {
       const bool gone = step.second == request.session_handle();
       if (gone) steps.push_back(step.first);
@@ -243,7 +243,7 @@ void WorkerService::DeleteWorkerSession(const MessageBytes& bytes, Reply reply) 
   for (const auto& run : stopped) run->cancellation.StartCancel();
   for (const int64_t step : steps) CleanUpStep(step);
   dropped.reset();
-  // One that is not there is as good as deleted.
+  // A missing session counts as deleted.
   reply(Status(), MessageBytes::Of(tensorflow::DeleteWorkerSessionResponse()));
 }
 

@@ -23,7 +23,7 @@ WorkerSession::~WorkerSession() {
     graphs.swap(graphs_);
   }
   graphs.clear();
-  // Functions have partitions at the peers, and iterators threads of their own.
+  // Functions have partitions at the peers, and iterators separate threads.
   if (owned_ != nullptr) worker_.DropFunctions();
 }
 

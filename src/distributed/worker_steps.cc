@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a worker service does for steps.
+// The part of a worker service that runs steps.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -96,7 +96,7 @@ StepArgs WorkerService::ArgsOf(GraphRun& run) const {
   return args;
 }
 
-// A part of a step of another master's partial run.
+// One part of another master's partial run.
 void WorkerService::RunPart(std::shared_ptr<GraphRun> run, CancellationManager& cancellation, Reply reply) {
   bool stopped = false;
   {
@@ -162,7 +162,7 @@ void WorkerService::FinishRun(GraphRun& run, const Status& status) {
   EndRun(run, Status(), MessageBytes::Of(response));
 }
 
-// What the master has asked for beside tensors.
+// The measurements that the master requested.
 void WorkerService::AddMeasurements(GraphRun& run, tensorflow::RunGraphResponse* response) {
   const tensorflow::ExecutorOpts& wanted = run.request->exec_opts();
   if (wanted.record_partition_graphs()) {
@@ -186,11 +186,11 @@ void WorkerService::AddMeasurements(GraphRun& run, tensorflow::RunGraphResponse*
   response->set_answered_micros(UnixMicros());
 }
 
-// The last thing that happens to a run.
+// The last action of a run.
 void WorkerService::EndRun(GraphRun& run, Status status, MessageBytes response) {
   run.deadline.reset();
   if (!status.ok() && run.request->store_errors_in_response_body()) {
-    // Trailers of a call hold a few kilobytes only.
+    // Trailers of a call are limited to a few kilobytes.
     tensorflow::RunGraphResponse failed;
     failed.set_status_code(static_cast<tensorflow::error::Code>(status.code()));
     failed.set_status_error_message(status.message());
@@ -208,7 +208,7 @@ void WorkerService::EndRun(GraphRun& run, Status status, MessageBytes response) 
       runs_.erase(it);
     }
   }
-  // Before the reply: after it the service may end.
+  // Before the reply: after it the service may be destroyed.
   if (kept != nullptr) {
     kept->partition.reset();
     kept->session.reset();
@@ -236,7 +236,7 @@ void WorkerService::CleanupAll(const MessageBytes& bytes, Reply reply) {
   reply(Status(), MessageBytes::Of(tensorflow::CleanupAllResponse()));
 }
 
-// A key of a device that was there before this process, or of another task, is refused.
+// Refuses a key of a device of an earlier process, or of another task.
 Status WorkerService::CheckIncarnation(const Rendezvous::Key::Parts& key) const {
   const Device* device = env_.devices->devices().Find(key.src_device);
   // In another cluster the task may have another name.
@@ -253,12 +253,12 @@ Status WorkerService::CheckIncarnation(const Rendezvous::Key::Parts& key) const 
 }
 
 // A call of RecvTensor that waits for its tensor. It is answered once: with the tensor, or because the caller
-// has cancelled.
+// has cancelled it.
 struct WorkerService::PendingRecv : RefCounted {
   int64_t step_id = 0;
   std::string key;
   std::string channels;                   // of the caller; empty: none
-  CancellationManager* caller = nullptr;  // lives until the reply
+  CancellationManager* caller = nullptr;  // valid until the reply
   std::atomic<bool> given_up = false;     // by the caller
   Mutex mu;
   CancellationManager::Token token MR_GUARDED_BY(mu) = CancellationManager::kInvalidToken;
@@ -307,7 +307,7 @@ void WorkerService::RecvTensor(const MessageBytes& bytes, CancellationManager& c
                           if (Reply answer = recv->Take())
                             SendTensor(*recv, status, tensor, is_dead, std::move(answer));
                         });
-  // The callback may have come before the step was made.
+  // The callback may have run before the step was created.
   if (recv->given_up) env_.steps->CleanUpUnlessRun(recv->step_id);
 }
 

@@ -91,7 +91,7 @@ void* AllocationTrace::Allocate(size_t bytes) {
 
 void AllocationTrace::Deallocate(void* p, size_t bytes) {
   {
-    // Before the block can be handed out again.
+    // Before the block can be allocated again.
     MutexLock lock(mu_);
     if (const auto it = live_.find(p); it != live_.end()) {
       if (open_) notes_[it->second].freed_ns = NowNs();

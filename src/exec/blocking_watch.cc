@@ -14,7 +14,7 @@ namespace millrace {
 namespace {
 
 constexpr auto kInterval = std::chrono::microseconds(500);
-constexpr int kIdleLooks = 20;  // before the thread ends: it costs more to wake it
+constexpr int kIdleLooks = 20;  // before the thread ends: waking it later costs more
 
 }  // namespace
 

@@ -66,7 +66,7 @@ void CountingWalker::FinishAsync(AsyncRun* finished, const Status& status) {
   const uint32_t index = run->item.node;
   const PlanNode& node = plan_.node(index);
   if (run->item.dead) MarkDead(node, run->inputs, false);
-  // The step, and this walker with it, may end as soon as EndAsync lets it.
+  // The step, and this walker with it, may end as soon as EndAsync allows it.
   const RefPtr<ReadyQueue> queue = ShareRef(&queue_);
   Status result;
   if (status.ok()) {

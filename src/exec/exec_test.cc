@@ -102,7 +102,7 @@ class NeverKernel : public AsyncOpKernel {
   }
 };
 
-// Waits until it is opened; the second kind says so only after a try.
+// Waits until it is opened; the second kind only reports that after a try.
 class GateKernel : public AsyncOpKernel {
  public:
   GateKernel(KernelConstruction& c, GateKernel** waiting)
@@ -194,7 +194,7 @@ class ExecTest : public ::testing::Test {
         return Status();
       };
     } else if (op == "Sum" || op == "Enter" || op == "Exit") {
-      body = SumInputs;  // of one input is that input
+      body = SumInputs;  // the sum of one input is that input
     } else if (op == "Two") {
       body = [](KernelContext& k) {
         k.set_output(0, Tensor::Scalar(k.input(0).scalar<float>() * 2));
@@ -252,7 +252,7 @@ class ExecTest : public ::testing::Test {
   Variable variable_{DataType::kFloat};
   std::unique_ptr<Plan> plan_;
   std::vector<Tensor> results_;
-  GateKernel* gate_ = nullptr;  // that waits
+  GateKernel* gate_ = nullptr;  // the waiting one
 };
 
 TEST_F(ExecTest, OutputsReachEveryConsumerAndInPlaceResultsDisturbNone) {
@@ -276,7 +276,7 @@ TEST_F(ExecTest, OutputsReachEveryConsumerAndInPlaceResultsDisturbNone) {
   }
 }
 
-// A random graph, against sums worked out while it is built.
+// A random graph, compared with sums that are computed while it is built.
 TEST_F(ExecTest, RandomGraphsGiveTheSameValuesOnBothWalkers) {
   std::mt19937 rng(7);
   std::vector<Node*> nodes{Value("v0", 1)};
@@ -407,7 +407,7 @@ TEST_F(ExecTest, CancelledBeforeTheStartRunsNothing) {
   EXPECT_TRUE(std::isnan(Result(0)));
 }
 
-// Its slots belong to its frames, which there are none of yet.
+// Its slots belong to its frames, which do not exist yet.
 TEST_F(ExecTest, AStepWithFramesThatIsCancelledBeforeTheStartRunsNothing) {
   Node* entered = Add("enter", "Enter", {Value("x", 3)}, {{"frame_name", "loop"}});
   Node* left = Add("exit", "Exit", {entered});
@@ -507,7 +507,7 @@ TEST_F(StartedStepTest, WhatComesLaterEndsIt) {
   }
 }
 
-// No thread waits: the caller itself comes back and gives what is waited for.
+// No thread waits: the caller itself returns and provides the input.
 TEST_F(StartedStepTest, TheCallerIsFreeWhileANodeWaits) {
   for (const char* op : {"Gate", "TryingGate"}) {
     graph_ = std::make_unique<Graph>(ops_);

@@ -22,11 +22,11 @@
 namespace millrace {
 namespace {
 
-// A state that goes back to its plan.
+// A state that is returned to its plan.
 class StateLease {
  public:
   explicit StateLease(const Plan& plan) : StateLease(plan, nullptr) {}
-  // Takes over what `begun` holds, which must not be used any more.
+  // Takes over the state of `begun`, which must not be used any more.
   StateLease(const Plan& plan, StateLease* begun)
       : plan_(plan), state_(begun == nullptr ? plan.AcquireState() : std::move(begun->state_)) {
     if (begun == nullptr) state_->BeginStep();
@@ -52,7 +52,7 @@ void AllocateAsPlanned(const StepState& state, PartitionRun* part) {
     part->services.allocator = arena;
 }
 
-// One partition in a step that counts: its values and its walker.
+// One partition of a counting step: its values and its walker.
 class CountingRun {
  public:
   CountingRun(PartitionRun& part, ReadyQueue& queue, StepAbort& abort, StateLease* begun)
@@ -91,12 +91,12 @@ class CountingStep {
         cancellation_(*services.cancellation),
         abort_(services.rendezvous, services.cancellation) {}
 
-  // With `begun`, of one partition whose nodes before `first` have run. False: the step was cancelled before.
+  // With `begun`: one partition whose nodes before `first` have run. False: already cancelled.
   bool Start(std::span<PartitionRun> partitions, StateLease* begun, uint32_t first) {
     token_ = cancellation_.Register([this] { abort_.Cancel(); });
     if (token_ == CancellationManager::kInvalidToken) return false;
     for (PartitionRun& part : partitions) {
-      // Calls without a thread of their own leave their work to the step around them that has one.
+      // Calls without a separate thread leave their work to the enclosing step that has one.
       if (!queue_->detached()) part.services.host = &host_;
       runs_.push_back(std::make_unique<CountingRun>(part, *queue_, abort_, begun));
     }
@@ -104,7 +104,7 @@ class CountingStep {
     return true;
   }
   ReadyQueue& queue() { return *queue_; }
-  // The streams in which kernels of the step may have left work.
+  // The streams to which kernels of the step may have added work.
   std::vector<Stream*> Streams() const {
     std::vector<Stream*> streams;
     for (const auto& run : runs_) {
@@ -113,7 +113,7 @@ class CountingStep {
     return streams;
   }
   void Abort(const Status& status) { abort_.Abort(status); }
-  // When nothing of the step runs any more, on the devices neither.
+  // To be called when nothing of the step runs any more, neither on the devices.
   Status Finish() {
     cancellation_.Deregister(token_);
     Status status = abort_.status();
@@ -145,7 +145,7 @@ Status Count(std::span<PartitionRun> partitions, ThreadPool* pool, StateLease* b
   return step.Finish();
 }
 
-// A step without a thread of its own; frees itself.
+// A step without a separate thread; deletes itself.
 struct DetachedStep {
   DetachedStep(std::vector<PartitionRun> p, ThreadPool* helpers, StepDone d)
       : partitions(std::move(p)),
@@ -156,7 +156,7 @@ struct DetachedStep {
 
   void Begin(StateLease* begun, uint32_t first) {
     const RefPtr<ReadyQueue> queue = ShareRef(&step.queue());
-    // Without this the step would be over before its last partition has started.
+    // Without this the step could end before its last partition has started.
     queue->BeginAsync();
     if (!step.Start(partitions, begun, first)) {
       if (begun != nullptr) (**begun).DropValues();
@@ -164,8 +164,8 @@ struct DetachedStep {
       delete this;
       return finish(StepCancelled());
     }
-    // A call within a call within a call starts on the stack of the one around it. At some depths it gets a
-    // new one.
+    // A nested call starts on the stack of the enclosing one. At some depths it gets a new
+    // stack.
     if (partitions.front().services.call_depth % 32 == 31)
       return OnAnotherThread([queue] { queue->WorkAndEndAsync(); });
     queue->WorkAndEndAsync();
@@ -177,7 +177,7 @@ struct DetachedStep {
     return host == nullptr ? nullptr : host->queue;
   }
 
-  // Without holding a thread while devices work.
+  // Waits without holding a thread while devices work.
   void EndWhenDevicesDo(bool works) {
     const std::vector<Stream*> streams = step.Streams();
     if (streams.empty()) return EndSoon(works);
@@ -185,7 +185,7 @@ struct DetachedStep {
     for (Stream* const stream : streams) {
       stream->Record()->Then([this](const Status& status) {
         if (!status.ok()) step.Abort(status);
-        // acq_rel: the last one sees what the others did to the step.
+        // acq_rel: the last one sees what the others wrote to the step.
         if (working_devices.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
         OnAnotherThread([this] { End(); });
       });
@@ -193,7 +193,7 @@ struct DetachedStep {
   }
 
   // The following work may be long. It must not run on a thread that belongs to another step, nor in a
-  // callback of the cancellation, for which the end of the step has to wait.
+  // callback of the cancellation, for which the end of the step would have to wait.
   void EndSoon(bool works) {
     const bool own = works || (pool == nullptr && HostQueue() == nullptr);
     if (own && !partitions.front().services.cancellation->IsCancelled()) return End();
@@ -228,7 +228,7 @@ bool Sequential(const Plan& plan, ThreadPool* pool) {
          (pool == nullptr || !plan.worth_parallel());
 }
 
-// Whether kernels of the step may leave work in the stream of a device.
+// Whether kernels of the step may add work to the stream of a device.
 bool LeaveWork(std::span<const PartitionRun> partitions) {
   return std::any_of(partitions.begin(), partitions.end(),
                      [](const PartitionRun& part) { return part.plan->stream() != nullptr; });
@@ -239,7 +239,7 @@ ThreadPool& ThreadsBesideDevices() {
   return *threads;
 }
 
-// As far as no node has to wait: see RunSequentially.
+// Runs nodes until one has to wait: see RunSequentially.
 Status RunInOrder(PartitionRun& part, StateLease* state, uint32_t* waits_at) {
   const Plan& plan = *part.plan;
   const bool measure = plan.ShouldMeasure((**state).CountStep());
@@ -251,7 +251,7 @@ Status RunInOrder(PartitionRun& part, StateLease* state, uint32_t* waits_at) {
   return status;
 }
 
-// A partition alone, in the calling thread and, with a pool, those of the pool.
+// Runs one partition in the calling thread and, with a pool, in the pool's threads.
 Status RunOne(std::span<PartitionRun> partitions, ThreadPool* pool, StateLease* state) {
   PartitionRun& part = partitions.front();
   const Plan& plan = *part.plan;
@@ -267,7 +267,7 @@ Status RunOne(std::span<PartitionRun> partitions, ThreadPool* pool, StateLease* 
   return status;
 }
 
-// A called function may run for long: kernels that the step around it has put off need not wait for that.
+// A called function may run for long: kernels that the enclosing step has postponed need not wait for it.
 void BeforeCall(const StepHost* host) {
   if (host != nullptr && host->queue != nullptr) host->queue->ReleasePutOff();
 }
@@ -288,12 +288,12 @@ Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
   const ScopedFlushDenormals flush(plan.computes_reals());
   StateLease state(plan);
   const uint64_t step = (*state).steps();
-  // The time of a step that waits says nothing, and its kernels may keep the pool.
+  // The time of a step that waits is not meaningful, and its kernels keep the pool.
   const bool chooses =
       pool != nullptr && !plan.may_wait() && plan.stream() == nullptr && part.trace == nullptr;
   if (!chooses) return RunOne(partitions, pool, &state);
   const ThreadChoice::Step choice = plan.thread_choice().ForStep(step, plan.worth_parallel());
-  std::optional<ThreadPool> alone;  // loops in blocks as ever, in this thread
+  std::optional<ThreadPool> alone;  // loops have the same blocks, in this thread
   if (choice.threads == StepThreads::kAlone && part.services.pool != nullptr)
     part.services.pool = &alone.emplace(*part.services.pool, 1);
   if (choice.threads != StepThreads::kNodes) pool = nullptr;

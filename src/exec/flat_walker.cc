@@ -16,7 +16,7 @@ void FlatWalker::Start(uint32_t first) {
   } else if (queue_.parallel()) {
     for (uint32_t root : plan_.roots()) items.push_back({.walker = this, .node = root});
   } else if (!plan_.roots().empty()) {
-    // One thread takes them all in one go: see RunFrom.
+    // One thread takes them all at once: see RunFrom.
     items.push_back({.walker = this, .node = plan_.roots().front()});
   }
   queue_.Push(items);

@@ -7,11 +7,11 @@
 namespace millrace {
 namespace {
 
-// A thread that has run so many checks whether another thread waits for it.
+// After this number of nodes a thread checks whether another thread waits for it.
 constexpr uint32_t kNodesPerTurn = 256;
 
-// Held unless the walker is alone: which threads there are is known when the step starts, so the compiler's
-// analysis of locks has nothing to follow here.
+// Locks unless the walker is alone: the number of threads is known when the step starts, so the compiler's
+// analysis of locks does not apply here.
 class OptionalLock {
  public:
   OptionalLock(Mutex& mu, bool lock) MR_NO_THREAD_SAFETY_ANALYSIS : mu_(lock ? &mu : nullptr) {
@@ -67,7 +67,7 @@ Status FrameWalker::Finish(bool ok) {
   if (!ok) return Status();
   for (size_t i = 0; i < fetched_.size(); ++i) {
     if (fetched_[i]) continue;
-    state_.Drop();  // what waits for the same
+    state_.Drop();  // drops nodes that wait for the same
     const Node& node = plan_.graph_node(plan_.fetches()[i]);
     return errors::InvalidArgument("Retval[", node.Attr<int64_t>("index").value_or(0),
                                    "] does not have value");
@@ -93,7 +93,7 @@ void FrameWalker::RunFrom(const ReadyItem& first) {
   KernelContext context(services_, nullptr, {}, {});
   Runner runner(plan_, notes_, context);
   for (uint32_t turn = 1; !ready.empty(); ++turn) {
-    // Others get their turn, too: the loop may have no end until they do.
+    // Gives other threads a turn: the loop may run until they have done something.
     if (turn % kNodesPerTurn == 0) {
       BeforeLongWork();
       if (queue_.maybe_ready()) return PushToQueue(&ready);
@@ -190,7 +190,7 @@ Status FrameWalker::MoveValues(const PlanNode& node, TensorValue* inputs, Tensor
       for (uint32_t i = 0; i < node.num_inputs; ++i) {
         if (!Alive(inputs[i])) continue;
         Move(&inputs[i], &outputs[0]);
-        // Even a constant must not be found here by a later iteration.
+        // A later iteration must not find even a constant here.
         inputs[i].kind = TensorValue::Kind::kNone;
         if (node.index_used) {
           Allocator* const host = plan_.host_allocator();
@@ -273,7 +273,7 @@ void FrameWalker::FollowEnter(const Item& item, TensorValue* outputs, ItemStack*
     if (!item.dead()) Move(&outputs[0], &value);
     child->invariants_come.push_back(node.invariant);
     child->invariants_alive &= Alive(value);
-    // Until all Enters have come, the first iteration can't end, but others may have started.
+    // The first iteration can't end until all Enters have arrived, but others may have started.
     for (FrameIteration* iteration : child->iterations) {
       DeliverInvariant(item.node(), value, iteration, ready);
     }
@@ -295,7 +295,7 @@ void FrameWalker::FollowNext(const Item& item, TensorValue* outputs, ItemStack* 
     }
     StartIteration(frame, ready);
   }
-  // The iteration after this one is there: it can't be over before this one.
+  // The next iteration exists: it can't be over before this one.
   const auto place = static_cast<size_t>(iteration->index + 1 - frame->iterations.front()->index);
   Deliver(item.node(), false, outputs, frame->iterations[place], ready);
 }
@@ -344,7 +344,7 @@ inline void FrameWalker::DeliverData(const PlanEdge& edge, bool from_enter, Tens
   bool dead;
   if (to.flow == Flow::kMerge) {
     if (alive) {
-      wanted = (count.waits & 1) != 0;  // only the first that is alive counts
+      wanted = (count.waits & 1) != 0;  // only the first live one counts
       if (wanted) DropLeftInputs(to, iteration);
       is_ready = count.waits == 1;
       dead = false;
@@ -354,7 +354,7 @@ inline void FrameWalker::DeliverData(const PlanEdge& edge, bool from_enter, Tens
       // A loop that is not entered has no second input to wait for.
       dead = count.dead == static_cast<int32_t>(to.num_inputs) || from_enter;
       is_ready = dead && count.waits == 1;
-      if (is_ready) count.waits = 0;  // whatever comes now is late
+      if (is_ready) count.waits = 0;  // later inputs are ignored
     }
   } else {
     if (!alive) {
@@ -374,7 +374,7 @@ inline void FrameWalker::DeliverData(const PlanEdge& edge, bool from_enter, Tens
   }
   if (!is_ready) return;
   if (dead && (to.flow == Flow::kExit || to.flow == Flow::kNext)) {
-    // Each iteration of a loop has them: they are not worth a turn of their own.
+    // Each iteration of a loop has them: they are not worth a separate turn.
     ReleaseInputs(&slot, 1);
     return FollowDead(edge.dst, iteration);
   }
@@ -425,7 +425,7 @@ bool FrameWalker::OldestIsOver(const FrameInstance& frame) const {
 }
 
 void FrameWalker::Retire(FrameInstance* frame, ItemStack* ready) {
-  // Upwards: the end of a frame may end the iteration that it was entered from.
+  // Continues upwards: the end of a frame may end the iteration from which it was entered.
   while (frame->parent != nullptr) {
     while (!frame->iterations.empty() && OldestIsOver(*frame)) {
       state_.FreeOldest(frame);

@@ -43,8 +43,8 @@ Status DroppedCompletion(const OpKernel& kernel) {
 }
 
 Status AddNodeContext(const Status& status, const Node& node) {
-  if (IsStepCancelled(status)) return status;  // no node is to blame
-  // The message marks one node only: those around it are not marked.
+  if (IsStepCancelled(status)) return status;  // no node caused the error
+  // The message names one node as the cause: enclosing nodes are not marked.
   const bool first = status.message().find("{{node ") == std::string_view::npos;
   return status.WithContext(StrCat("\n\t [[", first ? "{{node " : "", node.name(), first ? "}}" : "", "]]"));
 }

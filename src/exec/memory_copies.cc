@@ -27,7 +27,7 @@ class Inserter {
       MR_RETURN_IF_ERROR(CheckFlow(*node));
     }
     for (Node* node : nodes) {
-      // Edges come and go meanwhile.
+      // A copy: edges are added and removed in the loop.
       const std::vector<Edge*> edges(node->out_edges().begin(), node->out_edges().end());
       for (Edge* edge : edges) {
         if (!edge->IsControl() && edge->dst->IsOp()) MR_RETURN_IF_ERROR(Connect(edge));
@@ -39,7 +39,7 @@ class Inserter {
  private:
   const KernelMemory& MemoryOf(const Node& node) const { return memory_[static_cast<size_t>(node.id())]; }
 
-  // Values that the executor itself reads or writes have to be in host memory.
+  // Values that the executor itself reads or writes must be in host memory.
   Status CheckFlow(const Node& node) const {
     const KernelMemory& memory = MemoryOf(node);
     const Flow flow = FlowOf(node);
@@ -59,7 +59,7 @@ class Inserter {
     const int output = edge->src_output, input = edge->dst_input;
     const bool on_host = MemoryOf(*src).host_outputs[static_cast<size_t>(output)];
     if (on_host == MemoryOf(*dst).host_inputs[static_cast<size_t>(input)]) return Status();
-    // A reference is to one memory, and a loop goes back to where it came from.
+    // A reference can't be copied, and the edge that closes a loop needs one memory space.
     if (IsRefType(dst->input_type(input)) || FlowOf(*src) == Flow::kNext) {
       return errors::InvalidArgument("Node '", src->name(), "' (op ", src->op_name(), ") leaves output ",
                                      output, " in ", on_host ? "host" : "device", " memory, but node '",

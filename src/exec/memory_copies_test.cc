@@ -34,7 +34,7 @@ void RegisterOps(OpRegistry& ops) {
                   .ok());
 }
 
-// Nodes called Host… have everything in host memory, others in the device's.
+// Nodes named Host… have all tensors in host memory, others in the device's.
 StatusOr<KernelMemory> MemoryByName(const Node& node) {
   const bool host = node.op_name().starts_with("Host");
   KernelMemory memory;
@@ -118,7 +118,7 @@ TEST_F(MemoryCopiesTest, WhatDecidesOnBranchesMustBeOnTheHost) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("control flow"));
 }
 
-// A plan on a device whose kernels leave their work in its stream.
+// A plan on a device whose kernels add work to its stream.
 class DeviceStepTest : public MemoryCopiesTest {
  protected:
   class SourceKernel final : public OpKernel {

@@ -11,12 +11,12 @@
 namespace millrace {
 namespace {
 
-// Whether the kernel of a node may meet a denormal number.
+// Whether the kernel of a node may encounter a denormal number.
 bool ComputesReals(const Node& node) {
   const OpTraits& traits = node.traits();
   const bool hands_on = traits.forwards || traits.is_send || traits.is_recv || traits.is_control_flow ||
                         node.op_name() == "_Retval";
-  if (hands_on || node.num_inputs() == 0) return false;  // what has no inputs makes constants and variables
+  if (hands_on || node.num_inputs() == 0) return false;  // nodes without inputs make constants and variables
   const auto is_real = [](DataType type) {
     type = BaseType(type);
     return IsFloatingType(type) || IsComplexType(type) || type == DataType::kVariant;
@@ -30,7 +30,7 @@ bool ComputesReals(const Node& node) {
   return false;
 }
 
-// Below this a node is run where it became ready rather than handed to another thread.
+// Cheaper nodes run on the thread on which they became ready rather than on another one.
 constexpr uint64_t kWakeCostNs = 20'000;
 
 bool IsNoOp(const Node& node) {
@@ -83,7 +83,7 @@ Status Plan::CreateKernels(const std::vector<Node*>& order, KernelSource kernels
 Status Plan::SortByFrame(std::vector<Node*>* order) {
   const auto needs_frames = [](const Node* n) {
     return n->traits().is_control_flow ||
-           (n->traits().is_recv && n->attrs().Find("_may_be_dead") != nullptr);  // says the partitioner
+           (n->traits().is_recv && n->attrs().Find("_may_be_dead") != nullptr);  // set by the partitioner
   };
   if (std::none_of(order->begin(), order->end(), needs_frames)) return Status();
   MR_ASSIGN_OR_RETURN(flow_, FindFrames(*graph_, *order));
@@ -94,11 +94,11 @@ Status Plan::SortByFrame(std::vector<Node*>* order) {
   return Status();
 }
 
-// A constant that waits for nothing needs no run: its tensor sits in its consumers' slots.
+// A constant that waits for nothing need not run: its tensor is in its consumers' slots.
 bool Plan::IsConstant(const Node& node) const {
   const OpKernel* kernel = kernel_of_[node.id()].get();
   if (kernel == nullptr || kernel->ConstantOutput() == nullptr || HasOpInput(node)) return false;
-  // A Merge takes what arrives.
+  // A Merge takes the input that arrives.
   return frames_.empty() || std::none_of(node.out_edges().begin(), node.out_edges().end(),
                                          [](const Edge* e) { return FlowOf(*e->dst) == Flow::kMerge; });
 }
@@ -188,7 +188,7 @@ void Plan::LayOutInvariants() {
     for (const PlanEdge& e : data_edges(i)) {
       frame.invariant_edges.push_back({e.slot, nodes_[i].invariant});
       --preset_counts_[e.dst].waits;
-      // The executor decides on a Merge by what comes when.
+      // The executor runs a Merge depending on the order of arrivals.
       if (nodes_[e.dst].flow == Flow::kMerge) frame.can_preset = false;
     }
     for (const uint32_t dst : control_edges(i)) {
@@ -248,7 +248,7 @@ void Plan::LayOutEdges(const std::vector<Node*>& order) {
 void Plan::RecordCost(uint32_t i, uint64_t ns) const {
   const auto now = static_cast<uint32_t>(std::min<uint64_t>(ns, UINT32_MAX / 2));
   const uint32_t before = cost_ns(i);
-  // The first measurement includes one-time work, so the smaller of the first two counts; later ones are
+  // The first measurement includes one-time work, so the smaller of the first two is used; later ones are
   // averaged.
   costs_[i].store(before == 0    ? now
                   : now < before ? now
@@ -258,7 +258,7 @@ void Plan::RecordCost(uint32_t i, uint64_t ns) const {
 
 void Plan::UpdateParallelism() const {
   if (!frames_.empty()) {
-    // The number of runs of a node is not known: two nodes that are worth a thread each may run at the same
+    // The number of runs of a node is unknown: two nodes that are each worth a thread may run at the same
     // time.
     const auto expensive = std::count_if(costs_.begin(), costs_.end(), [](const std::atomic<uint32_t>& cost) {
       return cost.load(std::memory_order_relaxed) > kWakeCostNs;  // advice only
@@ -266,8 +266,8 @@ void Plan::UpdateParallelism() const {
     SetWorthParallel(expensive > 1);
     return;
   }
-  // With unlimited threads the step takes as long as its longest path; what it could gain must pay for
-  // wake-ups.
+  // With unlimited threads the step takes as long as its longest path; the possible gain must exceed the cost
+  // of wake-ups.
   std::vector<uint64_t> finish(num_nodes_, 0);
   uint64_t total = 0;
   uint64_t longest = 0;
@@ -281,7 +281,7 @@ void Plan::UpdateParallelism() const {
   SetWorthParallel(total > longest + 4 * kWakeCostNs);
 }
 
-// All threads read it at each step: it is written only when it changes.
+// All threads read it in each step: it is only written when it changes.
 void Plan::SetWorthParallel(bool worth) const {
   if (worth_parallel() != worth) worth_parallel_.store(worth, std::memory_order_relaxed);
 }
@@ -298,7 +298,7 @@ std::unique_ptr<StepState> Plan::AcquireState() const {
   for (unsigned i = 0; i < kSharedStates; ++i) {
     std::atomic<StepState*>& cached = shared_states_[(slot + i) % kSharedStates].state;
     if (cached.load(std::memory_order_relaxed) == nullptr) continue;
-    // Pairs with the release in ReleaseState: the state's contents are seen.
+    // Pairs with the release in ReleaseState: the state's contents are visible.
     if (StepState* state = cached.exchange(nullptr, std::memory_order_acquire))
       return std::unique_ptr<StepState>(state);
   }

@@ -13,12 +13,12 @@
 namespace millrace {
 namespace {
 
-// About what it costs to wake a sleeping thread.
+// The approximate cost of waking a sleeping thread.
 constexpr auto kSpin = std::chrono::microseconds(20);
-// For a thread that has helped with a loop in this wait: the next loop is probably near.
+// For a thread that has helped with a loop in this wait: another loop is probably near.
 constexpr auto kSpinBetweenLoops = std::chrono::microseconds(100);
 
-// Work that belongs to another step. Frees itself.
+// Work that belongs to another step. Deletes itself.
 class Task final : public Walker {
  public:
   explicit Task(UniqueFunction<void()> work) : work_(std::move(work)) {}
@@ -50,7 +50,7 @@ void ReadyQueue::Push(std::span<const Item> items) {
       changed_.NotifyAll();
     }
     if (pool_ != nullptr) {
-      // A step with a thread of its own has that one, too.
+      // A step with its own thread has that one in addition.
       const int most = pool_->parallelism() - (detached_ ? 0 : 1);
       wanted = std::min<int>(static_cast<int>(items.size()) - waiting, most - helpers_);
       wanted = std::max(wanted, 0);
@@ -79,14 +79,14 @@ bool ReadyQueue::HandOver(const Item& item) {
   if (!own_thread_waits_.load(std::memory_order_relaxed)) return false;
   MutexLock lock(mu_);
   if (!waiting_ || handed_over_.walker != nullptr) return false;
-  SetWaiting(false);  // what comes next needs another thread
+  SetWaiting(false);  // later work needs another thread
   handed_over_ = item;
   changed_.NotifyAll();
   return true;
 }
 
 void ReadyQueue::Schedule(UniqueFunction<void()> task) {
-  const RefPtr<ReadyQueue> self = ShareRef(this);  // the task may be what this step was waiting for
+  const RefPtr<ReadyQueue> self = ShareRef(this);  // the step may have waited for this task
   const Item item{.walker = new Task(std::move(task))};
   Push({&item, 1});
 }
@@ -100,7 +100,7 @@ void ReadyQueue::WorkAndEndAsync() {
   EndAsync(true);
 }
 
-// The first thread that sees the end of a detached step takes the callback.
+// The first thread that detects the end of a detached step takes the callback.
 void ReadyQueue::CheckDone(bool works) {
   UniqueFunction<void(bool)> when_done;
   {
@@ -158,14 +158,14 @@ bool ReadyQueue::TakeAndRun(bool own) {
 }
 
 void ReadyQueue::SpinWhileEmpty() const {
-  // A thread whose waits take longer, as those for an input pipeline do, takes a processor from what it waits
-  // for. It sleeps at once, but for one wait in several.
+  // A thread whose waits take longer, for example for an input pipeline, would take a processor from the work
+  // it waits for. It sleeps at once, except in every few waits.
   constexpr unsigned kInVain = 4, kTryAgain = 16;
   thread_local unsigned in_vain = 0;
   if (in_vain >= kInVain && ++in_vain % kTryAgain != 0) return;
   auto until = std::chrono::steady_clock::now() + kSpin;
   while (!maybe_work_.load(std::memory_order_relaxed)) {
-    // The workers run nodes of this step, whose loops they would else run alone.
+    // The workers run nodes of this step, whose loops they would otherwise run alone.
     if (pool_ != nullptr && pool_->HelpLoop(maybe_work_)) {
       in_vain = 0;
       until = std::chrono::steady_clock::now() + kSpinBetweenLoops;
@@ -182,14 +182,14 @@ void ReadyQueue::HelpInBlockingThread() {
   UniqueFunction<void()> help = [self = ShareRef(this)] { self->Help(); };
   if (RunInBlockingThread(help)) return;
   MutexLock lock(mu_);
-  --helpers_;  // the own thread takes what is ready after its call
+  --helpers_;  // the step's own thread takes ready nodes after its call
 }
 
 bool ReadyQueue::Take(BlockingCall& call) {
   bool watch = false;
   {
     MutexLock lock(mu_);
-    // The own thread gets to it soon.
+    // The step's own thread will run it soon.
     if (!in_call_ && !waiting_ && own_thread_ != std::this_thread::get_id()) return false;
     const bool alone = put_off_.empty() && !in_call_ && items_.empty() && pending_async_ == 1;
     if (call.slow() && !alone) return false;
@@ -280,8 +280,8 @@ void ReadyQueue::WorkUntilDone() {
 void ReadyQueue::Help() {
   while (true) {
     while (TakeAndRun(false)) {
-      // Without a pool the thread belongs to the host, which so is still there and whose other work gets its
-      // turn.
+      // Without a pool the thread belongs to the host, which therefore still exists, and whose other work
+      // gets its turn.
       if (pool_ == nullptr && host_ != nullptr && host_->maybe_ready())
         return host_->Schedule([self = ShareRef(this)] { self->Help(); });
     }

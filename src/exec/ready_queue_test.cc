@@ -18,7 +18,7 @@
 namespace millrace {
 namespace {
 
-// Says which thread ran it.
+// Records the thread that ran it.
 class ThreadWalker final : public Walker {
  public:
   void Start(uint32_t /*first*/) override {}
@@ -43,7 +43,7 @@ TEST(ReadyQueueTest, TheOwnThreadTakesWhatIsHandedOverWhileItWaits) {
   worker.join();
 }
 
-// Runs what it is told to.
+// Calls a function of the test.
 class CallingWalker final : public Walker {
  public:
   explicit CallingWalker(UniqueFunction<void()> run) : run_(std::move(run)) {}
@@ -55,7 +55,7 @@ class CallingWalker final : public Walker {
   UniqueFunction<void()> run_;
 };
 
-// The own thread counts as one that takes work until it is woken: then it has a long node to run.
+// The step's own thread counts as one that takes work until it is woken: then it has a long node to run.
 TEST(ReadyQueueTest, WhatComesAfterAHandOverGetsAnotherThread) {
   ThreadPool pool("test", 2);
   for (int round = 0; round < 200; ++round) {
@@ -75,7 +75,7 @@ TEST(ReadyQueueTest, WhatComesAfterAHandOverGetsAnotherThread) {
   }
 }
 
-// Beside a std::deque, with random numbers of items that come and go.
+// Compared with a std::deque, with random numbers of pushed and popped items.
 TEST(ItemFifoTest, GivesItemsInTheirOrder) {
   ItemFifo fifo;
   std::deque<uint32_t> expected;
@@ -102,11 +102,11 @@ TEST(ItemFifoTest, GivesItemsInTheirOrder) {
   }
 }
 
-// The worker has a node with a loop, and the step's own thread nothing to do but to wait for it.
+// The worker has a node with a loop, and the step's own thread only waits for it.
 TEST(ReadyQueueTest, TheOwnThreadHelpsWithLoopsWhileItWaits) {
   ThreadPool pool("test", 2);
   bool helped = false;
-  // In a thread that has not waited in vain before, which sleeps sooner.
+  // In a thread that has not waited in vain before, as such a thread sleeps sooner.
   std::thread([&] {
     const RefPtr<ReadyQueue> queue = MakeRef<ReadyQueue>(&pool);
     const std::thread::id own = std::this_thread::get_id();

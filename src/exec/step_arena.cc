@@ -12,15 +12,15 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kAlignment = Allocator::kAlignment;
-// A piece that is larger would not be kept by the allocator from step to step.
+// The allocator would not keep a larger piece between steps.
 constexpr int64_t kMostBytes = int64_t{512} << 20;
-// The least that a plan has to save, and which part of it all.
+// The least saving of a plan, and its least proportion.
 constexpr int64_t kLeastSaved = int64_t{1} << 20;
 constexpr int64_t kLeastPart = 10;
 
 int64_t RoundUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Blocks of one class are kept for each other: four classes to each power of two.
+// Blocks of one class are reused for each other: four classes for each power of two.
 int ClassOf(int64_t bytes) {
   const int log = std::bit_width(static_cast<uint64_t>(bytes - 1)) - 1;
   return 4 * log + static_cast<int>((bytes - 1 - (int64_t{1} << log)) >> (log - 2));
@@ -28,7 +28,7 @@ int ClassOf(int64_t bytes) {
 
 bool LiveTogether(const ArenaBlock& a, const ArenaBlock& b) { return a.from < b.until && b.from < a.until; }
 
-// The most of each class that live at a time, all as large as the largest of them.
+// The largest number of live blocks of each class, all as large as the largest of them.
 int64_t PooledBytes(const std::vector<const ArenaBlock*>& blocks) {
   struct Event {
     int64_t at;
@@ -124,20 +124,20 @@ void StepArena::EndStep() {
     MutexLock lock(mu_);
     changed = mode_ == Mode::kWatches ? MakePlan(std::exchange(blocks_, {})) : EndPlannedStep();
   }
-  // The blocks that have been kept for the next step are of no use to it any more.
+  // The blocks that were kept for the next step are no longer useful for it.
   if (changed) Trim(0);
 }
 
-// The freed blocks that the base allocator keeps.
+// Frees the unused blocks that the base allocator keeps.
 void StepArena::Trim(int64_t keep) {
   if (&base_ == &CpuAllocator()) GetCpuAllocatorImpl().ReleaseCachedMemory(keep);
 }
 
-// True when it was the last one with this plan.
+// True if it was the last step with this plan.
 bool StepArena::EndPlannedStep() {
   bool outlived = false;
   if (has_region_) {
-    // A tensor that outlives the step, against the plan, keeps all of the memory alive. Later plans avoid
+    // A tensor that outlives the step, contrary to the plan, keeps all of the memory alive. Later plans avoid
     // this.
     outlived = regions_.back().live > 0;
     if (!outlived) {
@@ -166,7 +166,7 @@ void StepArena::Wait() {
   taken_.clear();
 }
 
-// False when there is none.
+// False if there is none.
 bool StepArena::MakePlan(std::vector<ArenaBlock> blocks) {
   watched_.clear();
   ArenaPlan plan;
@@ -229,7 +229,7 @@ void StepArena::Note(void* p, size_t bytes) {
   blocks_.push_back({.owner = allocation_owner, .bytes = static_cast<int64_t>(bytes), .from = now_++});
 }
 
-// False: it is the base's.
+// False: it belongs to the base.
 bool StepArena::GiveBack(void* p) {
   MutexLock lock(mu_);
   if (mode_ == Mode::kWatches) {

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kMb = 1 << 20;
 
-// The most bytes that live at a time: no plan needs less.
+// The largest number of live bytes: a lower bound for all plans.
 int64_t LeastBytes(const std::vector<ArenaBlock>& blocks) {
   int64_t most = 0;
   for (const ArenaBlock& at : blocks) {
@@ -79,7 +79,7 @@ TEST(ArenaPlanTest, BlocksOfOneSizeAreNoReasonToPlan) {
   std::vector<ArenaBlock> blocks;
   for (int64_t i = 0; i < 10; ++i) blocks.push_back({.bytes = 8 * kMb, .from = 2 * i, .until = 2 * i + 3});
   EXPECT_FALSE(ArenaPlan::Make(blocks).Pays());
-  // One after the other, each of another size.
+  // One after the other, each of a different size.
   blocks.clear();
   for (int64_t i = 0; i < 10; ++i) blocks.push_back({.bytes = kMb << i, .from = 2 * i, .until = 2 * i + 1});
   const ArenaPlan plan = ArenaPlan::Make(blocks);
@@ -88,7 +88,7 @@ TEST(ArenaPlanTest, BlocksOfOneSizeAreNoReasonToPlan) {
   EXPECT_TRUE(plan.Pays());
 }
 
-// Malloc that counts, and knows what it gave.
+// Malloc that counts and records its blocks.
 class CountingAllocator : public Allocator {
  public:
   std::string_view name() const override { return "counting"; }
@@ -140,7 +140,7 @@ class StepArenaTest : public ::testing::Test {
     EXPECT_EQ(p[bytes - 1], static_cast<char>(bytes % 251)) << "overwritten";
     arena_->Deallocate(p, bytes);
   }
-  // Blocks of several sizes one after the other, each of which lives until the next is there.
+  // Blocks of several sizes one after the other, each of which exists until the next one is allocated.
   void Chain() {
     char* before = nullptr;
     size_t before_bytes = 0;
@@ -152,7 +152,7 @@ class StepArenaTest : public ::testing::Test {
     }
     Drop(before, before_bytes);
   }
-  // Returns how often the base was asked.
+  // Returns the number of allocations from the base.
   int Step(const std::function<void()>& work) {
     const int before = base_.allocations();
     in_arena_ = arena_->BeginStep();

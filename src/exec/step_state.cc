@@ -7,8 +7,8 @@
 namespace millrace {
 namespace {
 
-// Other allocators put blocks together and apart by themselves; under the sanitizers each block is to be
-// seen. With loops, steps differ.
+// Other allocators split and merge blocks themselves; the sanitizers must see each block. With loops, steps
+// differ.
 bool PlansMemory(const Plan& plan) {
   return cpu_allocator_internal::kCaches && plan.frames().empty() &&
          &plan.device().allocator() == &CpuAllocator();
@@ -33,7 +33,7 @@ StepState::StepState(const Plan& plan) : plan_(plan) {
 void StepState::ResetPending() {
   const std::span<const int32_t> initial = plan_.initial_pending();
   if (pending_ == nullptr) pending_ = std::make_unique<std::atomic<int32_t>[]>(initial.size());
-  // Relaxed: the step starts on this thread and hands nodes to others through a queue.
+  // Relaxed: the step starts on this thread and passes nodes to others through a queue.
   for (size_t i = 0; i < initial.size(); ++i) pending_[i].store(initial[i], std::memory_order_relaxed);
 }
 

@@ -23,8 +23,8 @@ std::vector<NodeStats::Output> DescribeOutputs(const Node& node, const TensorVal
     out.slot = i;
     out.dtype = node.output_type(i);
     const TensorValue& v = outputs[i];
-    if (v.kind == TensorValue::Kind::kNone) continue;  // nothing came out: a dead branch
-    // The variable behind a reference may be changing: its shape is not read.
+    if (v.kind == TensorValue::Kind::kNone) continue;  // no output: a dead branch
+    // The variable of a reference may be changing: its shape is not read.
     if (v.kind != TensorValue::Kind::kRef) {
       const Tensor& tensor = v.tensor();
       out.shape = tensor.shape();
@@ -37,8 +37,8 @@ std::vector<NodeStats::Output> DescribeOutputs(const Node& node, const TensorVal
   return described;
 }
 
-// Says which node made each allocation: the one whose kernel asked for it or, when that isn't known, the one
-// that its thread was running.
+// Finds the node that made each allocation: the one whose kernel requested it or, if that isn't known, the
+// one that its thread was running.
 class NodesInTime {
  public:
   explicit NodesInTime(std::vector<NodeStats>& nodes) {
@@ -49,10 +49,10 @@ class NodesInTime {
     for (auto& [thread, list] : by_thread_) Sort(list);
     for (auto& [name, list] : by_name_) Sort(list);
   }
-  // Null when the thread was between nodes.
+  // Null if the thread was between nodes.
   NodeStats* Find(const Note& note) const {
-    // An asynchronous node may get its memory on the thread of another, in the middle of it. One that has
-    // no rows is part of another: of a function that a node calls.
+    // An asynchronous node may get its memory on the thread of another one, while that runs. A node without
+    // rows is part of another: of a function that a node calls.
     if (note.owner != nullptr) {
       if (const auto it = by_name_.find(*note.owner); it != by_name_.end()) {
         if (NodeStats* const node = FindAt(it->second, note.allocated_ns, note.thread)) return node;
@@ -70,8 +70,8 @@ class NodesInTime {
     std::stable_sort(list.begin(), list.end(),
                      [](const NodeStats* a, const NodeStats* b) { return a->start_ns < b->start_ns; });
   }
-  // The latest to start of those that ran at the time, if possible on that thread. A node that ran inside of
-  // another has started later; of a loop's node, several may run at the same time.
+  // The latest to start of those that ran at the time, if possible on that thread. A nested node has started
+  // later than the enclosing one; of a node in a loop, several may run at the same time.
   static NodeStats* FindAt(const List& list, int64_t ns, uint32_t thread) {
     auto at = std::upper_bound(list.begin(), list.end(), ns,
                                [](int64_t t, const NodeStats* n) { return t < n->start_ns; });
@@ -104,7 +104,7 @@ void SumUp(NodeStats& node) {
   m.live_bytes = live;
 }
 
-// Gives the allocations to their nodes, and each node what was in use when it ended.
+// Assigns the allocations to their nodes, and to each node the memory in use when it ended.
 void AddMemory(const std::vector<Note>& notes, int64_t bytes_at_start, std::vector<NodeStats>& nodes) {
   const NodesInTime in_time(nodes);
   std::vector<NodeStats::Allocation> changes;

@@ -19,10 +19,10 @@ using ::testing::ElementsAre;
 // The size of the buffer's header, in each block.
 constexpr int64_t kHeader = 64;
 
-// Which walker runs the plan.
+// The walker that runs the plan.
 enum class By { kOrder, kCounting, kFrames };
 
-// Allocates 1000 floats for its output and 500 that it gives back. Allocators must be told for whom.
+// Allocates 1000 floats for its output and 500 that it frees. Allocators are told the owner.
 class MakeKernel : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -33,7 +33,7 @@ class MakeKernel : public OpKernel {
   }
 };
 
-// Passes its input on and keeps a reference to it beyond the step.
+// Forwards its input and keeps a reference to it after the step.
 class KeepKernel : public OpKernel {
  public:
   KeepKernel(KernelConstruction& c, std::optional<Tensor>& kept) : OpKernel(c), kept_(kept) {}
@@ -46,7 +46,7 @@ class KeepKernel : public OpKernel {
   std::optional<Tensor>& kept_;
 };
 
-// Waits until a Wake in the same step gives it memory.
+// Waits until a Wake in the same step allocates memory for it.
 class WaitKernel : public AsyncOpKernel {
  public:
   using AsyncOpKernel::AsyncOpKernel;
@@ -134,7 +134,7 @@ class StepTraceTest : public ::testing::Test {
   std::unique_ptr<DeviceSet> devices_;
   ResourceManager resources_;
   std::optional<Tensor> kept_;
-  WaitKernel* wait_ = nullptr;  // while a plan lives
+  WaitKernel* wait_ = nullptr;  // valid while a plan exists
 };
 
 TEST_F(StepTraceTest, NodesSayWhenTheyWereReadyAndWhatMemoryTheyTook) {
@@ -173,7 +173,7 @@ TEST_F(StepTraceTest, NodesSayWhenTheyWereReadyAndWhatMemoryTheyTook) {
     EXPECT_EQ(after.scheduled_ns, keep.end_ns);
     EXPECT_EQ(after.start_ns, after.end_ns);
     EXPECT_TRUE(after.outputs.empty());
-    kept_.reset();  // after the trace: the allocator that it came from is still there
+    kept_.reset();  // after the trace: the allocator that it came from still exists
   }
 }
 
@@ -201,12 +201,12 @@ TEST_F(StepTraceTest, AllocationsAreNotedUntilTaken) {
   EXPECT_EQ(notes[1].thread, ThreadNumber());
   void* const late = trace->Allocate(30);
   EXPECT_TRUE(trace->Take().empty());
-  trace->Release();  // blocks are in use: it stays
+  trace->Release();  // blocks are in use: it is not destroyed
   trace->Deallocate(kept, 20);
   trace->Deallocate(late, 30);
 }
 
-// Has no memory, and says why.
+// Has no memory, and reports the reason.
 class Exhausted : public Allocator, public ShortageReporter {
  public:
   std::string_view name() const override { return "exhausted"; }

@@ -10,7 +10,7 @@ namespace {
 // Shorter steps wake no thread.
 constexpr int64_t kWorthTryingNs = 20'000;
 
-// A gain below this is within what the times of short steps vary by, and not worth another core.
+// A smaller gain is within the variation of short steps, and not worth another core.
 constexpr int64_t kLeastGainNs = 5'000;
 
 bool Better(int64_t ns, int64_t than) {

@@ -48,7 +48,7 @@ TEST(ThreadChoiceTest, NodesOfOneThreadAreNotTriedOnSeveral) {
   EXPECT_EQ(RunSteps(choice, 0, 100, {200'000, 100'000, 1}, false), StepThreads::kLoops);
 }
 
-// A machine that gets other work changes the answer; trials are rare.
+// Other load on the machine changes the answer; trials are rare.
 TEST(ThreadChoiceTest, TriesAgain) {
   const ThreadChoice choice;
   EXPECT_EQ(RunSteps(choice, 0, 1000, {300'000, 200'000, 100'000}), StepThreads::kNodes);
@@ -58,8 +58,8 @@ TEST(ThreadChoiceTest, TriesAgain) {
   EXPECT_LT(timed, 5000);
 }
 
-// A machine that was busy during the trial does not leave a plan to one thread for long; and a plan that one
-// thread runs best is not disturbed often.
+// A machine that was busy during the trial does not restrict a plan to one thread for long; and a plan that
+// is fastest with one thread is not disturbed often.
 TEST(ThreadChoiceTest, LooksAgainAtPlansOfOneThread) {
   const ThreadChoice choice;
   EXPECT_EQ(RunSteps(choice, 0, 60, {300'000, 400'000, 400'000}), StepThreads::kAlone);
@@ -89,7 +89,7 @@ TEST(ThreadChoiceTest, EachModeHasItsTurns) {
   for (const auto& [mode, count] : trials) EXPECT_GE(count, 3);
 }
 
-// One slow run of a mode, say because the machine did something else, does not decide.
+// One slow run of a mode, for example because of other load, does not decide.
 TEST(ThreadChoiceTest, TheBestTimeOfAModeCounts) {
   const ThreadChoice choice;
   bool first = true;

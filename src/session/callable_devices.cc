@@ -25,7 +25,7 @@ Status CheckDevice(const Graph& graph, const DeviceView& devices, const std::str
   if (device->type() == "CPU") return Status();
   const TensorId id = ParseTensorId(tensor);
   const Node* const node = graph.FindNode(id.name);
-  // A name that the graph does not have is an error of the step.
+  // A name that is not in the graph is an error of the step.
   if (node == nullptr || id.index < 0 || id.index >= node->num_outputs()) return Status();
   return errors::Unimplemented("Cannot feed or fetch tensor '", id.ToString(), "' from device ", name,
                                " as feeding/fetching from ", device->type(),
@@ -33,7 +33,7 @@ Status CheckDevice(const Graph& graph, const DeviceView& devices, const std::str
                                DataTypeName(BaseType(node->output_type(id.index))), " tensors");
 }
 
-// Names in `by_tensor` that are not among `tensors` have no effect, as in TensorFlow.
+// Names in `by_tensor` that are not among `tensors` are ignored, as in TensorFlow.
 Status CheckAll(const Graph& graph, const DeviceView& devices, const std::vector<std::string>& tensors,
                 const std::map<std::string, std::string>& by_tensor) {
   for (const std::string& tensor : tensors) {

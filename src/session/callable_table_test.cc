@@ -63,7 +63,7 @@ TEST_F(CallableTableTest, ARunInProgressKeepsItsCallable) {
   EXPECT_EQ(executable_.use_count(), 2);
 }
 
-// Places are used again, so that callables made and released in a loop need no more memory.
+// Places are reused, so that making and releasing callables in a loop needs no more memory.
 TEST_F(CallableTableTest, NoHandleIsUsedTwice) {
   std::set<Session::CallableHandle> seen;
   for (int i = 0; i < 1000; ++i) {

@@ -23,7 +23,7 @@
 namespace millrace {
 namespace {
 
-// Adds a hint to an out-of-memory error: how to find out which tensors use the memory.
+// Adds a hint to an out-of-memory error: how to list the tensors that use the memory.
 Status WithHint(Status status) {
   if (!errors::IsResourceExhausted(status) || status.message().find("OOM when") == std::string_view::npos) {
     return status;
@@ -40,7 +40,7 @@ int ResolveThreads(int configured) {
 
 CompileOptions CompileOptionsOf(const SessionOptions& options, const TestConfig& test) {
   CompileOptions compile = CompileOptionsOf(options);
-  // A graph that is placed once per signature could look for its state on a different device each time.
+  // A graph that is placed once per signature could expect its state on a different device each time.
   if (!options.place_pruned_graph) compile.spread_seed = test.spread_seed;
   compile.spread_over_types = test.spread_over_types;
   return compile;
@@ -98,8 +98,8 @@ std::vector<Worker*> DirectSession::Tasks::workers() const {
   return all;
 }
 
-// Nodes and loops share the workers of one pool, unless pools for nodes are configured. Who may have fewer
-// threads than the other gets a limited view of it.
+// Nodes and loops share the workers of one pool, unless pools for nodes are configured. The one that is
+// limited to fewer threads gets a limited view of it.
 StatusOr<DirectSession::Pools> DirectSession::MakePools(const SessionOptions& options) {
   const int inter = ResolveThreads(options.inter_op_parallelism_threads);
   const int intra = ResolveThreads(options.intra_op_parallelism_threads);
@@ -124,7 +124,7 @@ StatusOr<DirectSession::Pools> DirectSession::MakePools(const SessionOptions& op
       pools.inter_op.push_back(std::move(global));
     }
   }
-  // A partial run has no thread of its own, also where one node is to run at a time.
+  // A partial run has no thread of the caller, even if only one node may run at a time.
   pools.partial = pools.inter_op.front() != nullptr ? pools.inter_op.front()
                                                     : std::make_shared<ThreadPool>("partial_runs", 2);
   return pools;
@@ -148,7 +148,7 @@ DirectSession::~DirectSession() {
   Close().IgnoreError("closing a direct session cannot fail");
   partial_runs_.Clear();
   runner_.WaitForStarted();
-  // Iterators have threads of their own, which call functions. A cluster keeps the rest for others.
+  // Iterators have separate threads, which call functions. A cluster keeps the rest for other sessions.
   if (!tasks_.of_cluster)
     worker_.ClearContainers({}, [](const Status& s) { s.IgnoreError("dropping resources cannot fail"); });
   worker_.DropFunctions();
@@ -178,8 +178,8 @@ Status DirectSession::ImportNodes(Def&& graph) {
                                    "', which was created by a previous call to Create or Extend in this "
                                    "session.");
   }
-  // As in TensorFlow a session takes what will fail when it is run: shapes that don't fit, and attributes of
-  // newer versions.
+  // As in TensorFlow, a session accepts nodes that will fail when they run: incompatible shapes, and
+  // attributes of newer versions.
   ImportOptions import;
   import.validate_shapes = false;
   import.drop_unknown_attrs = true;
@@ -211,7 +211,7 @@ Status DirectSession::ExtendFrom(const Graph& graph) {
 
 namespace {
 
-// Gradients have given a node, which the session has already, more inputs and outputs.
+// Gradients have added inputs and outputs to a node that the session already has.
 Status Lengthen(const Node& node, Node* copy) {
   const int old_inputs = copy->num_inputs();
   for (const auto& [name, value] : node.attrs()) copy->SetAttr(name, value);
@@ -228,7 +228,7 @@ Status Lengthen(const Node& node, Node* copy) {
 
 }  // namespace
 
-// Copies the nodes of `graph` that are new; on error some of them.
+// Copies the new nodes of `graph`; after an error only some of them.
 Status DirectSession::AddNodesOf(const Graph& graph) {
   for (int id = seen_ids_; id < graph.num_node_ids(); ++id) {
     const Node* node = graph.node(id);
@@ -237,14 +237,14 @@ Status DirectSession::AddNodesOf(const Graph& graph) {
       return errors::AlreadyExists("Node name '", node->name(), "' already exists in the Graph");
     }
     std::shared_ptr<const NodeProps> props = node->shared_props();
-    // Names, and attributes without values, a graph in the making may have and a graph that runs may not.
+    // A graph under construction, but not one that runs, may have invalid names and unset attributes.
     if (!IsValidNodeName(node->name(), /*internal=*/true)) {
       return errors::InvalidArgument("Node '", node->name(), "': Node name contains invalid characters");
     }
     if (HasPlaceholders(*props)) [[unlikely]]
       MR_RETURN_IF_ERROR(NodeProps::Make(*props->op, props->attrs).status());
     if (graph.functions().Find(node->op_name()) != nullptr) {
-      // The signature of a function lives as long as the library that it is taken from.
+      // The signature of a function exists as long as the library that it comes from.
       MR_ASSIGN_OR_RETURN(const OpRegistration* op, graph_->LookUpOp(node->op_name()));
       MR_ASSIGN_OR_RETURN(props, NodeProps::Make(*op, node->attrs()));
       props = WithKeptTypes(std::move(props));
@@ -274,7 +274,7 @@ Status DirectSession::AddNodesOf(const Graph& graph) {
   return Status();
 }
 
-// Gives the nodes from id `first` on an attribute with the shapes of their outputs.
+// Sets an attribute with the shapes of the outputs on the nodes from id `first` on.
 Status DirectSession::AnnotateShapes(int first) {
   MR_ASSIGN_OR_RETURN(auto shapes, InferShapes(*graph_));
   for (int id = first; id < graph_->num_node_ids(); ++id) {
@@ -332,7 +332,7 @@ StatusOr<const Executable*> DirectSession::ForAnyShapes(const Executable& execut
                                                      FeedShapes::kAny);
                           }));
   auto made = std::make_unique<const Ref>(std::move(compiled));
-  // Release pairs with the acquire above; of several calls at once the first wins.
+  // Release pairs with the acquire above; the first of several concurrent calls wins.
   if (executable.any_shapes.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel))
     known = made.release();
   return known->get();
@@ -451,7 +451,7 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
     args[slot] = &value;
     if (value.dtype() != info.dtype || !info.shape.unknown_rank() || !value.IsInitialized()) [[unlikely]] {
       MR_ASSIGN_OR_RETURN(args[slot], SlowFeed(executable, i, value, &held));
-      // As in TensorFlow a feed may have a shape that its placeholder does not declare.
+      // As in TensorFlow, the shape of a feed may differ from the declaration of its placeholder.
       if (!info.shape.IsCompatibleWith(args[slot]->shape())) {
         MR_ASSIGN_OR_RETURN(const Executable* any, ForAnyShapes(executable));
         return RunExecutable(*any, options, num_feeds, feed, outputs, metadata, cancellation);
@@ -505,8 +505,8 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   return Status();
 }
 
-// Sessions of different masters find each other's steps by a number of their leader's; those of one master by
-// the step's id.
+// Sessions of different masters identify common steps by a number of their leader; those of one master by the
+// step's id.
 Status DirectSession::BeginCollectives(const CompiledStep& step, StepRunner::Request* request) {
   if (request->collective_leader.empty()) {
     request->collective_leader = worker_.task();
@@ -537,7 +537,7 @@ StatusOr<Tensor> DirectSession::TensorOfHandle(const Tensor& fed, DataType dtype
   const DeviceDescription* const device = compiler_.devices().Find(handle.device);
   const bool here = device == nullptr || worker_.local_devices().Find(device->name()) != nullptr;
   if (here) return worker_.TensorOfHandle(fed);
-  // A step of its own brings it.
+  // A separate step fetches it.
   Graph graph(OpRegistry::Global());
   AttrMap text{{"dtype", DataType::kString}};
   text.Set("value", Tensor::Scalar(handle.name));
@@ -558,7 +558,7 @@ StatusOr<const Tensor*> DirectSession::SlowFeed(const Executable& executable, si
   const EndpointInfo& info = executable.step->feeds[executable.feed_slots[i]];
   const Tensor* fed = &value;
   if (value.dtype() == DataType::kResource && info.dtype != DataType::kResource) {
-    held->reserve(executable.feed_slots.size());  // they don't move
+    held->reserve(executable.feed_slots.size());  // a reserved vector: elements must not move
     MR_ASSIGN_OR_RETURN(Tensor tensor, TensorOfHandle(value, info.dtype));
     fed = &held->emplace_back(std::move(tensor));
   }
@@ -581,7 +581,7 @@ bool DirectSession::BuildsCostModel(const Executable& executable) const {
   return run >= 0 && (run + 1) % options_.build_cost_model == 0;
 }
 
-// A traced run whose times go into the cost model. The caller gets the cost graph, and the trace if it asked.
+// A traced run whose times go into the cost model. The caller gets the cost graph, and a requested trace.
 Status DirectSession::RunMeasured(const Executable& executable, StepRunner::Request& request,
                                   const RunOptions& options, RunMetadata* metadata) {
   RunMetadata measured;
@@ -610,7 +610,7 @@ Status DirectSession::RunTraced(const Executable& executable, StepRunner::Reques
   request.report_allocations = options.report_tensor_allocations_upon_oom;
   if (traced || request.report_allocations) request.metadata = metadata;
   Status status = runner_.Run(*executable.step, request);
-  request.metadata = nullptr;  // it points to a local of this function or of its caller
+  request.metadata = nullptr;  // it points to a local variable of this function or of its caller
   if (!traced) metadata->devices.clear();
   if (options.output_partition_graphs) {
     for (const auto& partition : executable.step->partitions) {
@@ -680,7 +680,7 @@ Status DirectSession::Close() {
 void DirectSession::CancelSteps() { runner_.CancelSteps(); }
 
 void DirectSession::ResetContainers(const std::vector<std::string>& containers) {
-  // First, so that what waits in them ends by it.
+  // First, so that waits in them end.
   Close().IgnoreError("closing a direct session cannot fail");
   for (Worker* const worker : compiler_.workers()) {
     Notification cleared;

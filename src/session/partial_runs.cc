@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// As the ends of transfers are named: "n:0".
+// The canonical name of a tensor: "n:0".
 std::string Canonical(const std::string& name) {
   const TensorId id = ParseTensorId(name);
   return StrCat(id.name, ":", id.index);
@@ -96,7 +96,7 @@ void PartialRuns::Clear() {
   runs.swap(runs_);
 }
 
-// Feeds and fetches must be among those of the setup, and new.
+// Checks that feeds and fetches are among those of the setup, and new.
 Status PartialRuns::Check(Entry& entry, const Session::Feeds& feeds, const std::vector<std::string>& fetches,
                           const Call& call) {
   const RunSignature& signature = entry.executable->signature;
@@ -139,7 +139,7 @@ Status PartialRuns::CheckComputable(const Entry& entry, const Call& call) {
   return Status();
 }
 
-// Notes what the call feeds and fetches; true when nothing is left for later ones.
+// Records the call's feeds and fetches; true if nothing is left for later calls.
 bool PartialRuns::Mark(Entry& entry, const Session::Feeds& feeds, Call* call) {
   for (size_t i = 0; i < feeds.size(); ++i) {
     entry.feeds[call->feeds[i]] = true;
@@ -154,7 +154,7 @@ bool PartialRuns::Mark(Entry& entry, const Session::Feeds& feeds, Call* call) {
          std::all_of(entry.fetches.begin(), entry.fetches.end(), done);
 }
 
-// Hands over what is fed and waits for what is fetched; after the last feeds and fetches for the end of the
+// Passes on the feeds and waits for the fetches; after the last ones waits for the end of the
 // step.
 Status PartialRuns::Exchange(Entry& entry, const Session::Feeds& feeds, bool last, int64_t timeout_in_ms,
                              Call* call) {

@@ -11,8 +11,8 @@ void Reclaimer::Retire(Object object) {
   std::vector<Object> free;  // destroyed after the lock is released
   MutexLock lock(mu_);
   next_.push_back(std::move(object));
-  HeavyFence();  // what was unlinked until now is seen by all readers whose counts Advance does not see
-  // Without readers three rounds free everything: one to end an older wait, one to begin and one to end this.
+  HeavyFence();  // objects unlinked so far are invisible to all readers whose counts Advance does not see
+  // Without readers three rounds free everything: to end an older wait, to begin this one and to end it.
   for (int round = 0; round < 3; ++round) Advance(&free);
 }
 
@@ -21,8 +21,8 @@ void Reclaimer::Advance(std::vector<Object>* free) {
   for (size_t i = 0; i < kStripes; ++i) {
     for (size_t side = 0; side < 2; ++side) {
       bool& busy = busy_[i][side];
-      // Acquire pairs with the release of ~Reader. Where several threads count, an addition, not a load: it
-      // reads the latest value. A count with an owner, who writes it without one, must not be written here.
+      // Acquire pairs with the release of ~Reader. With several counting threads, an addition, not a load: it
+      // reads the latest value. A count whose owner writes it non-atomically must not be written here.
       std::atomic<int64_t>& count = stripes_[i].readers[side];
       if (busy && (i < kOwnedSlots ? count.load(std::memory_order_acquire)
                                    : count.fetch_add(0, std::memory_order_acq_rel)) == 0)

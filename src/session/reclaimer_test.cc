@@ -55,7 +55,7 @@ TEST(ReclaimerTest, ReadersThatOverlapWithoutEndDoNotKeepObjects) {
   std::optional<Reclaimer::Reader> readers[2];
   readers[0].emplace(reclaimer);
   reclaimer.Retire(std::move(object));
-  for (size_t i = 1; i < 8; ++i) {  // there is always one
+  for (size_t i = 1; i < 8; ++i) {  // one always exists
     readers[i % 2].emplace(reclaimer);
     readers[(i + 1) % 2].reset();
     reclaimer.Retire(nullptr);
@@ -84,7 +84,7 @@ struct Value {
   std::atomic<int> number;
 };
 
-// `shared`: on threads without a slot of their own.
+// `shared`: on threads without a separate slot.
 void ReadWhileObjectsAreRetired(bool shared) {
   for (unsigned slot = 0; shared && slot < kOwnedSlots;) std::thread([&] { slot = ThreadSlot(); }).join();
 

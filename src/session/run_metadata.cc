@@ -133,7 +133,7 @@ void DescribeCost(const CostNode& node, tensorflow::CostGraphDef::Node* proto) {
     }
   }
   proto->set_temporary_memory_size(node.peak_bytes);
-  // In microseconds, as TensorFlow has it.
+  // In microseconds, as in TensorFlow.
   proto->set_compute_cost(node.compute_ns / 1000);
   proto->set_compute_time(node.compute_ns / 1000);
   proto->set_is_final(node.is_final);

@@ -101,7 +101,7 @@ void DirectSessions::Remove(DirectSession* session) {
 }
 
 void DirectSessions::ResetAll(const std::vector<std::string>& containers) {
-  // Under the lock, so that no session is destroyed meanwhile; closing a session runs only cancellation
+  // With the lock, so that no session is destroyed meanwhile; closing a session only runs cancellation
   // callbacks.
   MutexLock lock(mu_);
   for (DirectSession* session : sessions_) session->ResetContainers(containers);

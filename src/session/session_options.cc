@@ -50,7 +50,7 @@ Status ReadThreads(const tensorflow::ConfigProto& config, SessionOptions* option
   return Status();
 }
 
-// Passes that each toggle of RewriterConfig switches off.
+// The pass that each toggle of RewriterConfig switches off.
 struct Toggle {
   RewriterConfig::Toggle (RewriterConfig::*value)() const;
   std::string_view field;
@@ -70,15 +70,15 @@ constexpr std::array<Toggle, 11> kToggles = {{
     {&RewriterConfig::remapping, "remapping", "remap", "elementwise"},
     {&RewriterConfig::shape_optimization, "shape_optimization", "shape", "shapes"},
 }};
-// Passes that model pruning stands for.
+// The passes for model pruning.
 constexpr std::array<std::string_view, 3> kPruningPasses = {"identity", "dead", "branches"};
 constexpr std::string_view kMemoryPass = "memory";
-// Optimizers that are off unless they are asked for, by name or by their own fields.
+// Optimizers that are off unless they are enabled, by name or by their own fields.
 constexpr std::string_view kStripper = "debug_stripper", kMixedPrecision = "auto_mixed_precision";
-// The name in RewriterConfig.custom_optimizers that asks for placement by cost.
+// The name in RewriterConfig.custom_optimizers that enables placement by cost.
 constexpr std::string_view kCostPlacement = "cost_model_placement";
 
-// Refuses options for rewrites that this engine does not have.
+// Refuses options for rewrites that this engine lacks.
 Status RefuseRewrites(const RewriterConfig& r) {
   const auto on = [](RewriterConfig::Toggle t) {
     return t == RewriterConfig::ON || t == RewriterConfig::AGGRESSIVE;
@@ -105,7 +105,7 @@ Status RefuseRewrites(const RewriterConfig& r) {
   return refuse(r.has_post_optimization_verifier_config(), "post_optimization_verifier_config");
 }
 
-// A list of optimizers switches off all that it does not name.
+// A list of optimizers switches off all others.
 Status ReadOptimizerList(const RewriterConfig& r, std::set<std::string>* disabled) {
   if (r.optimizers().empty()) return Status();
   const auto listed = [&](std::string_view name) {
@@ -140,7 +140,7 @@ Status ReadRewrites(const RewriterConfig& r, SessionOptions* options) {
   options->strip_checks = asked(r.debug_stripper(), kStripper);
   options->auto_mixed_precision = asked(r.auto_mixed_precision(), kMixedPrecision);
   options->max_optimizer_rounds = static_cast<int>(r.meta_optimizer_iterations());
-  // Negative numbers are TensorFlow's way to ask for no limit.
+  // Negative numbers mean no limit in TensorFlow.
   options->min_optimized_nodes = std::max(r.min_graph_nodes(), 0);
   options->optimizer_timeout_in_ms = std::max<int64_t>(r.meta_optimizer_timeout_ms(), 0);
   for (const Toggle& t : kToggles) {
@@ -190,8 +190,8 @@ Status ReadGraphOptions(const tensorflow::GraphOptions& graph, SessionOptions* o
   return Status();
 }
 
-// Fields about GPUs, collectives and remote sessions have nothing to act on in a session of this process, and
-// are accepted, as TensorFlow does without a GPU.
+// Fields about GPUs, collectives and remote sessions have no effect in a session of this process, and are
+// accepted, as TensorFlow does without a GPU.
 Status ReadExperimental(const tensorflow::ConfigProto::Experimental& e) {
   if (!e.executor_type().empty() && e.executor_type() != "DEFAULT") {
     return errors::NotFound("No executor factory registered for the given executor type: ",
@@ -295,7 +295,7 @@ CompileOptions CompileOptionsOf(const SessionOptions& options) {
     if (comma > 0) compile.disabled_passes.emplace(names.substr(0, comma));
     names.remove_prefix(std::min(comma + 1, names.size()));
   }
-  // TensorFlow's variable for programs that cannot be changed.
+  // TensorFlow's environment variable for unchanged programs.
   const char* mixed = std::getenv("TF_ENABLE_AUTO_MIXED_PRECISION");
   if (mixed != nullptr && (std::string_view(mixed) == "1" || std::string_view(mixed) == "true"))
     compile.auto_mixed_precision = true;

@@ -14,7 +14,7 @@ constexpr size_t kInitialCapacity = 64;
 template <typename FeedName>
 bool SameNames(const RunSignature& s, size_t num_feeds, const FeedName& feed_name,
                std::span<const std::string> fetches, std::span<const std::string> targets) {
-  // With connections it is a callable's own.
+  // With connections it belongs to a callable.
   if (s.feeds.size() != num_feeds || !s.connections.empty() ||
       !std::equal(s.fetches.begin(), s.fetches.end(), fetches.begin(), fetches.end()) ||
       !std::equal(s.targets.begin(), s.targets.end(), targets.begin(), targets.end())) {
@@ -89,7 +89,7 @@ const Executable* SignatureCache::Find(uint64_t hash, size_t num_feeds,
     const Executable* e = table.slots[i].load(std::memory_order_acquire);  // pairs with the release in Insert
     if (e == nullptr) return nullptr;
     if (e->hash != hash || !SameNames(e->signature, num_feeds, feed_name, fetches, targets)) continue;
-    // Relaxed: a hint. Written once between two evictions, so that threads share the line.
+    // Relaxed: a hint. Written once between two evictions, so that threads share the cache line.
     if (!e->used.load(std::memory_order_relaxed)) e->used.store(true, std::memory_order_relaxed);
     return e;
   }
@@ -110,7 +110,7 @@ StatusOr<std::shared_ptr<const Executable>> SignatureCache::FindOrCompile(const 
   const auto feed_name = [&](size_t i) { return std::string_view(signature.feeds[i]); };
   const uint64_t hash = Hash(signature.feeds.size(), feed_name, signature.fetches, signature.targets);
   MR_ASSIGN_OR_RETURN(RunSignature canonical, Canonicalize(signature));
-  MutexLock compiling(compile_mu_);  // entries go only under it
+  MutexLock compiling(compile_mu_);  // entries are only removed with it
   if (const Executable* e = !signature.connections.empty() ? nullptr
                                                            : Find(hash, signature.feeds.size(), feed_name,
                                                                   signature.fetches, signature.targets))
@@ -143,11 +143,11 @@ SignatureCache::Entries SignatureCache::TakeUnused() {
   const size_t quarter = limit_ / 4 + 1;
   const size_t wanted = entries_.size() + quarter - std::min(entries_.size(), limit_);
   Entries taken;
-  // First what was not found since the last time, then the oldest.
+  // First the entries that were not found since the last time, then the oldest.
   for (const bool also_used : {false, true}) {
     Entries kept;
     for (std::shared_ptr<Executable>& e : entries_) {
-      // Others get hold of entries only under compile_mu_, so 1 stays 1.
+      // References are only added with compile_mu_, so 1 stays 1.
       const bool free = taken.size() < wanted && e.use_count() == 1 &&
                         (also_used || !e->used.load(std::memory_order_relaxed));
       (free ? taken : kept).push_back(std::move(e));

@@ -90,7 +90,7 @@ void CollectiveGroups::CompleteInstance(const CollectiveMember& member, Source d
       Group& group = it->second;
       const auto [at, added] = group.instances.try_emplace(member.instance_key);
       Instance& instance = at->second;
-      // Whom all have agreed with in an earlier step may come with another shape in a later one.
+      // An instance on which all agreed in an earlier step may have another shape in a later one.
       if (added) instance.first = member;
       status = CheckInstance(member, instance.first);
       const auto rank =

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-// The thread behind ScopedDeadline. Lives as long as the process.
+// The thread for ScopedDeadline. Exists as long as the process.
 class DeadlineTimer {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -77,7 +77,7 @@ class DeadlineTimer {
 
 ScopedDeadline::ScopedDeadline(CancellationManager& step, int64_t timeout_in_ms) : step_(step) {
   if (timeout_in_ms <= 0) return;
-  // A year is as good as any longer timeout and can't overflow the clock.
+  // A year is equivalent to any longer timeout and can't overflow the clock.
   constexpr int64_t kLongest = int64_t{365} * 24 * 3600 * 1000;
   const auto when = std::chrono::steady_clock::now() +
                     std::chrono::milliseconds(timeout_in_ms < kLongest ? timeout_in_ms : kLongest);

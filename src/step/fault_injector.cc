@@ -20,7 +20,7 @@
 namespace millrace {
 namespace {
 
-// Stateful by name, but the state belongs to the step or to nothing.
+// Stateful by declaration, but the state belongs to the step or there is none.
 bool IsStateOfTheStep(std::string_view op) {
   return op == "_Arg" || op == "_Retval" || op == "Assert" || op == "TensorArrayV3" || op == "StackV2";
 }
@@ -29,7 +29,7 @@ bool IsRepeatableOp(const OpDef& op) { return !op.is_stateful || IsStateOfTheSte
 
 }  // namespace
 
-// The runs of one kernel, and the delays before them: frequent at first, then rare, so that short tests see
+// The runs of one kernel, and the delays before them: frequent at first, then rare, so that short tests have
 // some and long loops end.
 class FaultInjector::Calls {
  public:
@@ -53,7 +53,7 @@ class FaultInjector::Calls {
   bool FlipCoin() { return faults_.options_.delays && (Next() & 1) != 0; }
 
  private:
-  // Relaxed: any order of the numbers will do.
+  // Relaxed: any order of the numbers is allowed.
   uint64_t Next() { return HashCombine(seed_, count_.fetch_add(1, std::memory_order_relaxed)); }
 
   FaultInjector& faults_;
@@ -99,15 +99,15 @@ class FaultInjector::AsyncKernel : public AsyncOpKernel {
   Calls calls_;
 };
 
-// A partition whose steps are run twice: first one that is aborted, whose results are dropped.
+// A partition whose steps run twice: first one that is aborted, whose results are dropped.
 class FaultInjector::AbortedFirst : public InstalledPartition {
  public:
   AbortedFirst(std::unique_ptr<InstalledPartition> partition, FaultInjector& faults)
       : partition_(std::move(partition)), faults_(faults) {}
 
   void Run(StepArgs& args, Done done) override {
-    // Bodies of functions are aborted with their callers; partial runs get each of their feeds once.
-    // This is only one partition of a step on several tasks.
+    // Bodies of functions are aborted with their callers; partial runs get each of their feeds once. This is
+    // only one partition of a step on several tasks.
     if (args.info.call_depth == 0 && !args.info.several_tasks && args.rendezvous == nullptr && IsTurn()) {
       if (Status status = RunAborted(args); !status.ok()) return done(std::move(status));
     }
@@ -123,7 +123,7 @@ class FaultInjector::AbortedFirst : public InstalledPartition {
     const uint64_t run = runs_.fetch_add(1, std::memory_order_relaxed);  // only the number matters
     return run < 16 || run % 64 == 0;
   }
-  // An error when the abort was not noticed.
+  // An error if the abort was not noticed.
   Status RunAborted(const StepArgs& args) {
     std::vector<Tensor> rets(args.rets.size());
     CancellationManager cancellation(args.cancellation);

@@ -20,7 +20,7 @@
 namespace millrace {
 namespace {
 
-// Whether a kernel of the op may wait by itself. What calls functions waits when they do.
+// Whether a kernel of the op itself may wait. Ops that call functions wait if those do.
 bool OpMayWait(const std::string& op) {
   if (const auto known = OpRegistry::Global().LookUp(op); known.ok()) {
     for (const AttrDef& attr : (*known)->def.attrs) {
@@ -48,7 +48,7 @@ std::vector<int> ForwardedArgs(const FunctionBody& body) {
   for (const Node* ret : body.rets) {
     const Node* from = ret;
     do {
-      // One input, and nothing to wait for.
+      // One input, and nothing else to wait for.
       if (from->in_edges().size() != 1 || from->in_edges()[0]->IsControl()) return {};
       from = from->in_edges()[0]->src;
     } while (from->traits().forwards);
@@ -119,7 +119,7 @@ Status FunctionRuntime::ExportFunctions(std::span<const std::string> names,
     const tensorflow::FunctionDef* def = library_.Find(name);
     if (def == nullptr && std::ranges::find(names, name) != names.end())
       return errors::NotFound("Function ", name, " is not defined.");
-    // Ops may stand in the place of functions.
+    // An op may be used in place of a function.
     if (def == nullptr || !seen.insert(name).second) continue;
     if (const std::string gradient = library_.FindGradient(name); !gradient.empty()) pending.insert(gradient);
     CollectFunctions(*def, library_, &pending);
@@ -207,8 +207,8 @@ Status FunctionRuntime::CheckCall(const Instance& instance, const StepServices& 
 
 namespace {
 
-// Arguments of a function call on several tasks. Other tasks may not know the caller's step, or may be
-// executing another call of the same function for it, so the call is a step of its own there.
+// Arguments of a function call on several tasks. Other tasks may not have the caller's step, or may be
+// executing another call of the same function for it, so the call is a separate step there.
 StepArgs NestedArgs(const std::string& function, bool several_tasks, const StepServices& caller,
                     std::span<const Tensor* const> args, std::span<Tensor> rets) {
   StepArgs nested;
@@ -227,15 +227,15 @@ StepArgs NestedArgs(const std::string& function, bool several_tasks, const StepS
   return nested;
 }
 
-// Whether a call may use up the stack of the calling thread. Programs run steps in threads whose stacks can
-// be much smaller than ours. Few calls nest, and those pay nothing.
+// Whether a call may exhaust the stack of the calling thread. Programs run steps in threads whose stacks can
+// be much smaller than ours. Most calls nest little, and those have no extra cost.
 bool NeedsAnotherStack(const StepServices& caller) {
   constexpr int kFewCalls = 8;
   constexpr size_t kEnough = 256 << 10;
   return caller.call_depth >= kFewCalls && StackLeft() < kEnough;
 }
 
-// Calls `body` in a thread with a stack of its own, and does not wait. The error: there is no further thread.
+// Calls `body` in a thread with a separate stack, without waiting. The error: no thread can be created.
 Status OnAnotherStack(UniqueFunction<void()> body) {
   if (RunInBlockingThread(body)) return Status();
   return errors::ResourceExhausted("No thread for a function call at a depth that the stack can't hold");

@@ -32,8 +32,8 @@ std::vector<std::string> NodesToKeep(const Graph& graph) {
   return kept;
 }
 
-// What runs when a partition starts, before anything that it waits for has come: few nodes of a plan that
-// neither block nor read files. None where there may be others.
+// The nodes that run when a partition starts, before any of its inputs has arrived: few nodes of a plan that
+// neither block nor read files. Empty if there may be others.
 std::vector<uint32_t> BriefStart(const Plan& plan) {
   constexpr int kMostNodes = 32;
   constexpr std::array<std::string_view, 8> kHarmless = {
@@ -135,7 +135,7 @@ class LocalPartition : public InstalledPartition {
     return s;
   }
 
-  // All partitions of a step; `traces` keeps what they write to.
+  // The runs of all partitions of a step; they write to `traces`.
   std::vector<PartitionRun> Runs(const StepArgs& args, CallFrame& frame, Rendezvous* rendezvous,
                                  std::deque<StepTrace>* traces) const {
     std::vector<PartitionRun> runs;
@@ -161,8 +161,8 @@ class LocalPartition : public InstalledPartition {
     done(std::move(status));
   }
 
-  // A partition with collective operations puts what those need into the step's container. An error of any
-  // node ends the operations of all members.
+  // A partition with collective operations adds the resource for these to the step's container. An error of
+  // any node ends the operations of all members.
   void RunMembers(StepArgs& args, Done done) const {
     if (!collective_) [[likely]]
       return RunHere(args, std::move(done));
@@ -181,19 +181,19 @@ class LocalPartition : public InstalledPartition {
             });
   }
 
-  // A partition of several tasks' step: what they share is found by the step's id.
+  // A partition of a step on several tasks: their shared state is found by the step's id.
   void RunWithOthers(StepArgs& args, Done done) const {
     const StatusOr<RefPtr<TaskSteps::Step>> step = worker_.steps().Find(args.info.step_id);
     if (!step.ok()) return done(step.status());
     if (worker_.task_peers() != nullptr) (*step)->rendezvous->Use(worker_.task_peers());
     args.rendezvous = (*step)->rendezvous.get();
     if (args.step_resources == nullptr) args.step_resources = &(*step)->resources;
-    // A failing node cancels the run around it. The other tasks' runs are cancelled only after the error is
+    // A failing node cancels the enclosing run. The other tasks' runs are cancelled only after the error is
     // known, or theirs would be reported first.
     std::optional<CancellationManager> nested;
     if (!args.detached && args.info.call_depth == 0) args.cancellation = &nested.emplace(args.cancellation);
     RunMembers(args, [step = *step, finish = std::move(done)](Status status) mutable {
-      // Other tasks that wait for something from here need not wait for the end of the step.
+      // Other tasks that wait for this one need not wait for the end of the step.
       if (!status.ok()) step->rendezvous->StartAbort(status);
       finish(std::move(status));
     });
@@ -224,7 +224,7 @@ class LocalPartition : public InstalledPartition {
     return RunPartitions(runs, args.inter_op_pool);
   }
 
-  // The body of a function. A walker that counts cancels its step when a node fails; that must not reach the
+  // The body of a function. A counting walker cancels its step when a node fails; that must not reach the
   // caller's step before the error does.
   void RunCalled(StepArgs& args, CallFrame& frame, Done done) const {
     const Plan& plan = *parts_[0].plan;
@@ -391,7 +391,7 @@ StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::InstallHere(Partition
   MR_ASSIGN_OR_RETURN(std::vector<GraphPartition> graphs, PartitionGraph(std::move(spec.graph), options));
   std::vector<LocalPartition::Part> parts;
   for (GraphPartition& g : graphs) {
-    // A partition without nodes carries no device.
+    // A partition without nodes has no device.
     Device* device = g.key.empty() ? devices_->devices().client_device() : devices_->devices().Find(g.key);
     if (device == nullptr) return errors::InvalidArgument("No device '", g.key, "' in task ", task());
     MemoryCopies copies;
@@ -417,13 +417,13 @@ StatusOr<KernelMemory> LocalWorker::MemoryOf(const Node& node, const Device& dev
 
 StatusOr<std::shared_ptr<OpKernel>> LocalWorker::MakeKernel(const Node& node, const std::string& scope,
                                                             Device& device, const MemoryCopies& copies) {
-  // Transfers have no state to share: their names are new with each compilation.
+  // Transfers have no state to share: their names are new in each compilation.
   const bool keep = node.op_def().is_stateful && !node.traits().is_send && !node.traits().is_recv;
   const std::pair<const Device*, std::string> key(&device, keep ? scope + node.name() : std::string());
   if (keep) {
     MutexLock lock(mu_);
     const auto it = stateful_kernels_.find(key);
-    // Gradients may have given the node more outputs since.
+    // Gradients may have added outputs to the node since.
     if (it != stateful_kernels_.end() && it->second->num_outputs() == node.num_outputs()) return it->second;
     if (it != stateful_kernels_.end()) stateful_kernels_.erase(it);
   }

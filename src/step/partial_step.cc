@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// Waits until `ready`; false when the time is up before. 0: no limit.
+// Waits until `ready`; false if the time limit is reached first. 0: no limit.
 template <typename Ready>
 bool WaitFor(Mutex& mu, CondVar& changed, int64_t timeout_in_ms, const Ready& ready) MR_REQUIRES(mu) {
   if (timeout_in_ms <= 0) {

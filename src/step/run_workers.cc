@@ -16,8 +16,8 @@
 namespace millrace {
 namespace {
 
-// One step on its workers. Lives until all of them have ended, and as long as a callback of the caller's
-// cancellation may come.
+// One step on its workers. Exists until all of them have ended, and as long as a callback of the caller's
+// cancellation may run.
 class WorkersRun : public RefCounted {
  public:
   WorkersRun(const CompiledStep& step, const StepArgs& args, InstalledPartition::Done done)
@@ -27,7 +27,7 @@ class WorkersRun : public RefCounted {
     waiting_ = parts_.size();
   }
 
-  // `on_this_thread`: the last partition of this process runs to its end before this returns.
+  // `on_this_thread`: Start returns after the last partition of this process has run.
   void Start(bool on_this_thread) {
     token_ = caller_.Register([self = ShareRef(this)] { self->cancellation_.StartCancel(); });
     if (token_ == CancellationManager::kInvalidToken) return done_(StepCancelled());
@@ -92,8 +92,8 @@ class WorkersRun : public RefCounted {
     Finish(result);
   }
 
-  // Errors of higher rank are reported rather than those that came before them: an error of a node, then what
-  // other tasks have heard of it, then that they were cancelled because of it.
+  // Errors of higher rank take precedence over earlier ones: the error of a node, then errors derived from it
+  // in other tasks, then their cancellations because of it.
   static int RankOf(const Status& status, bool cancelling) {
     if (IsDerived(status)) return 2;
     // A worker may be cancelled before the error that caused the cancellation has arrived.
@@ -103,8 +103,8 @@ class WorkersRun : public RefCounted {
 
   static Status FromTask(const Status& status, const std::string& task) {
     const Status error = WithoutDerivedMark(status);
-    if (error == StepCancelled()) return StepCancelled();  // the text is all that comes from other processes
-    // A function that is called may have run on several tasks itself.
+    if (error == StepCancelled()) return StepCancelled();  // errors of other processes only have this text
+    // A called function may have run on several tasks itself.
     if (error.message().starts_with("From /job:")) return error;
     return Status(error.code(), StrCat("From ", task, ":\n", error.message()));
   }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Steps of two tasks: two workers of one process that call one another directly, and two with a transport in
-// between that turns everything into bytes.
+// between that serializes everything.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::shared_ptr<LocalDevices> DevicesOfTask(const std::string& task) {
   return std::make_shared<LocalDevices>(*DeviceFactoryRegistry::Global().CreateDevices(options));
 }
 
-// A worker that counts what is installed at it and refuses what a test tells it to.
+// A worker that counts installed partitions and fails as a test defines.
 class WatchedWorker : public Worker {
  public:
   explicit WatchedWorker(Worker& base) : base_(base) {}
@@ -74,7 +74,7 @@ class WatchedWorker : public Worker {
   bool refuse = false;
   std::atomic<int> installed{0};
   Mutex mu;
-  std::vector<std::string> keys;  // that others asked for, on any thread
+  std::vector<std::string> keys;  // requested by others, on any thread
 
  private:
   class Partition : public InstalledPartition {
@@ -132,7 +132,7 @@ class SeveralTasksTest : public ::testing::TestWithParam<Between> {
     return options;
   }
 
-  // "@0" and "@1" stand for the devices.
+  // "@0" and "@1" are replaced by the devices.
   StatusOr<const CompiledStep*> Compile(std::string text, const RunSignature& signature,
                                         FeedConvention convention = FeedConvention::kCallFrame) {
     for (const auto& [from, to] : {std::pair<std::string, std::string>("@0", kTask0),
@@ -233,7 +233,7 @@ TEST_P(SeveralTasksTest, AnErrorNamesItsTaskAndNode) {
   ExpectNothingLeft();
 }
 
-// A task that waited for the one that failed has an error too, but not the one to report.
+// A task that waited for the failed one has an error too, but not the one to report.
 TEST_P(SeveralTasksTest, TheFirstErrorWinsOverThoseThatFollowFromIt) {
   const auto step = Compile(R"(
     node { name: "x" op: "Placeholder" device: "@0" attr { key: "dtype" value { type: DT_FLOAT } } }
@@ -266,7 +266,7 @@ TEST_P(SeveralTasksTest, WhatIsInstalledGoesWhenAnotherWorkerRefuses) {
   EXPECT_EQ(watched_->installed, 0);
 }
 
-// The queue stays empty on task 1 while task 0 waits for what comes from there.
+// The queue stays empty on task 1 while task 0 waits for a tensor from there.
 constexpr char kWaits[] = R"(
   node { name: "q" op: "FIFOQueueV2" device: "@1" attr { key: "component_types" value { list { type: DT_FLOAT } } } }
   node { name: "take" op: "QueueDequeueV2" input: "q" device: "@1"
@@ -307,7 +307,7 @@ TEST_P(SeveralTasksTest, CloseEndsStepsOnAllTasks) {
   const Status status = Run(**step, Tensor()).status();
   closer.join();
   EXPECT_TRUE(errors::IsCancelled(status)) << status;
-  // A node that was waiting says for what.
+  // A node that was waiting reports what it was waiting for.
   const bool waited = status.message().find("Dequeue operation was cancelled") != std::string_view::npos;
   EXPECT_TRUE(waited || status.message() == "Session has been closed.") << status;
   ExpectNothingLeft();
@@ -336,7 +336,7 @@ TEST_P(SeveralTasksTest, DeadTensorsTravel) {
   ExpectNothingLeft();
 }
 
-// i goes round on task 0, the product on task 1.
+// i circulates on task 0, the product on task 1.
 TEST_P(SeveralTasksTest, LoopsRunOverTasks) {
   const std::string text = R"(
     node { name: "n" op: "Placeholder" device: "@0" attr { key: "dtype" value { type: DT_FLOAT } } }
@@ -378,7 +378,7 @@ TEST_P(SeveralTasksTest, LoopsRunOverTasks) {
     EXPECT_EQ(factorial->scalar<float>(), want);
   }
   ExpectNothingLeft();
-  // The frame in a key is what a task of TensorFlow computes for the first execution of this loop.
+  // The frame in a key is the number that a task of TensorFlow computes for the first execution of this loop.
   const std::string frame = StrCat(PeerHash64(";0;loop"));
   std::set<std::string> iterations;
   for (const std::string& key : watched0_->keys) {
@@ -504,7 +504,7 @@ INSTANTIATE_TEST_SUITE_P(Between, SeveralTasksTest, ::testing::Values(Between::k
                          });
 
 TEST(TaskStepsTest, AStepThatOnlyAWaitingTaskHasNamedGoesWhenItGivesUp) {
-  std::vector<Status> ends;  // outlives the steps, which tell those that still wait when they end
+  std::vector<Status> ends;  // outlives the steps, which notify those still waiting when they end
   TaskSteps steps(kTask0,
                   [](std::string_view, int64_t, const Rendezvous::Key&, CancellationManager&,
                      Rendezvous::RecvDone done) { done(errors::Internal("nobody"), Tensor(), false); });
@@ -539,7 +539,7 @@ TEST(StepIdsTest, AreRandomAndHaveTheReservedByteOfTensorFlow) {
   }
 }
 
-// By an independent implementation of MurmurHash64A with the same seed.
+// Compared with an independent implementation of MurmurHash64A with the same seed.
 TEST(PeerHashTest, IsTheHashThatTasksAgreeOn) {
   EXPECT_EQ(PeerHash64(""), 9328806548029283899u);
   EXPECT_EQ(PeerHash64("12345678"), 421129128932463287u);

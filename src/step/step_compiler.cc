@@ -50,7 +50,7 @@ StepCompiler::StepCompiler(std::vector<Worker*> workers, CompileOptions options)
   context_.place.devices = &devices_;
   context_.place.has_kernel = [](std::string_view type, const NodeProps& props) {
     if (KernelRegistry::Global().HasKernel(type, props)) return true;
-    // A function of the graph is called through an op that every device has.
+    // A function of the graph is called through an op that every device supports.
     const auto op = OpRegistry::Global().LookUp(props.op->def.name);
     return !op.ok() || *op != props.op;
   };
@@ -99,7 +99,7 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::CompileFunction(FunctionBo
                                                                       const std::string& scope) const {
   CompileContext context = context_;
   context.place.default_device = &device;
-  // Parameters and results are handed over where the caller is.
+  // Parameters and results are passed where the caller is.
   const DeviceDescription& client = *devices_.client_device();
   const bool here = device.parsed_name().SameTask(client.parsed_name());
   const std::string& home = here ? device.name() : client.name();
@@ -148,7 +148,7 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Install(CompiledGraphs gra
   const RefPtr<Installing> installing = MakeRef<Installing>(n);
   std::vector<size_t> order(n);
   std::iota(order.begin(), order.end(), size_t{0});
-  // Those that answer later work meanwhile.
+  // Workers that answer asynchronously work meanwhile.
   std::stable_partition(order.begin(), order.end(),
                         [&](size_t i) { return !step->workers[i]->in_process(); });
   for (const size_t i : order) {

@@ -30,8 +30,8 @@ StepRunner::~StepRunner() {
   free(started_list_);
 }
 
-// CancelSteps may have meant the step before, which ended meanwhile. What Close cancels stays refused:
-// closed_ is read later.
+// CancelSteps may have been called for the previous step, which ended meanwhile. Steps after Close stay
+// refused: closed_ is read later.
 void StepRunner::ForgetLateCancel(Context& context) {
   if (context.cancellation.IsCancelled()) [[unlikely]]
     context.cancellation.Reset();
@@ -55,7 +55,7 @@ StepRunner::Context* StepRunner::AcquireOwn(List& from) {
   for (Context* c = from.first.load(std::memory_order_relaxed); c != nullptr; c = c->next) {
     if (c->in_use.load(std::memory_order_relaxed)) continue;
     c->in_use.store(true, std::memory_order_relaxed);
-    LightFence();  // pairs with the heavy ones in Close and CancelSteps
+    LightFence();  // pairs with the heavy fences in Close and CancelSteps
     ForgetLateCancel(*c);
     return c;
   }
@@ -90,7 +90,7 @@ StepArgs StepRunner::Begin(Context& context, const CompiledStep& step, const Req
   args.intra_op_pool = request.intra_op_pool;
   args.metadata = request.metadata;
   args.step_resources = request.step_resources;
-  // Several tasks have a container each, which goes when the step is cleaned up.
+  // Several tasks have a container each, which is deleted when the step is cleaned up.
   if (args.step_resources == nullptr && !step.several_tasks) args.step_resources = &context.step_resources;
   args.rendezvous = request.rendezvous;
   if (request.cancellation != nullptr) [[unlikely]] {
@@ -107,7 +107,7 @@ Status StepRunner::End(Context* context, const Request& request, CancellationMan
   }
   if (!status.ok()) [[unlikely]] {
     if (closed()) {
-      // A node that was waiting has said what it was waiting for.
+      // A node that was waiting has reported what it was waiting for.
       if (IsStepCancelled(status)) status = ClosedError();
     } else {
       if (expired && errors::IsCancelled(status)) {
@@ -146,7 +146,7 @@ Status StepRunner::Run(const CompiledStep& step, const Request& request) {
   return End(context, request, token, std::move(status), expired);
 }
 
-// Frees itself.
+// Deletes itself.
 struct StepRunner::StartedStep {
   StepRunner& runner;
   const CompiledStep& step;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of one worker: how they end, well or otherwise.
+// Steps of one worker: their ends, successful or otherwise.
 #include "step/step_runner.h"
 
 #include <gmock/gmock.h>
@@ -99,7 +99,7 @@ TEST_F(StepRunnerTest, AStepThatTakesTooLongEnds) {
   const CompiledStep& step = Compile({{}, {"get"}, {}});
   const Status status = Run(step, 0, nullptr, {.timeout_in_ms = 20});
   EXPECT_TRUE(errors::IsDeadlineExceeded(status)) << status;
-  // The wait left nothing behind: what is put in now is got by the next step.
+  // The cancelled wait was removed: the next step gets what is put in now.
   ASSERT_TRUE(Run(Compile({{"x"}, {}, {"put"}}), 3).ok());
   Tensor got;
   ASSERT_TRUE(Run(step, 0, &got).ok());
@@ -125,7 +125,7 @@ TEST_F(StepRunnerTest, CancellingEndsNoStepThatBeginsAfterwards) {
       ++begun;
       runner_.CancelSteps();
       ++ended;
-      // So that steps that begin after this call end before the next.
+      // So that steps that begin after this call end before the next one.
       for (const int64_t next = steps_run_ + 3; steps_run_ < next && !stop;) std::this_thread::yield();
     }
   });
@@ -152,7 +152,7 @@ TEST_F(StepRunnerTest, CloseEndsStepsAndRefusesLaterOnes) {
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       const Status status = Run(step, 0);
-      // One that was waiting says for what.
+      // One that was waiting reports what it was waiting for.
       const bool waited = status.message().find("Dequeue operation was cancelled") != std::string_view::npos;
       if (errors::IsCancelled(status) && (waited || status.message() == "Session has been closed.")) ++closed;
     });
@@ -164,7 +164,7 @@ TEST_F(StepRunnerTest, CloseEndsStepsAndRefusesLaterOnes) {
 }
 
 TEST_F(StepRunnerTest, CloseLeavesTheErrorThatANodeGave) {
-  // In the words of a step that was cancelled, but the node's own.
+  // The text of a cancelled step, but the node's own error.
   const Status own = errors::Cancelled(StepCancelled().message());
   EXPECT_EQ(own, StepCancelled());
   EXPECT_FALSE(IsStepCancelled(own));
@@ -178,7 +178,7 @@ TEST_F(StepRunnerTest, CloseLeavesTheErrorThatANodeGave) {
   ASSERT_TRUE(Run(hold, 0, &held).ok());
   const CompiledStep& wait = Compile({{"x"}, {"lock_after_put"}, {}});
   const CompiledStep& get = Compile({{}, {"get"}, {}});
-  // Close may come between the two nodes of a step, later with each attempt.
+  // Close may come between the two nodes of a step, later in each attempt.
   for (int attempt = 0; attempt < 2000; ++attempt) {
     StepRunner runner;
     Status status;

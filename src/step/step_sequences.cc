@@ -27,7 +27,7 @@ int64_t StepSequences::Sequence::NumberFor(const StepTaker& taker) {
     if (!taker.last_failed) return std::max(taker.last + 1, base);
     return base = std::max(taker.last + 1, newest);
   }
-  // Without it each of the others may be a step ahead of the next one in a ring, no more.
+  // Without it each of the others may be at most a step ahead of the next one in a ring.
   return newest - base <= static_cast<int64_t>(tasks.size()) ? base : newest;
 }
 

@@ -93,7 +93,7 @@ class TaskCollectives::Step : public StepCollectives {
     taken(Status());
   }
 
-  // The buffers that are offered at this task.
+  // Fetches from the buffers that are offered at this task.
   void FetchHere(const std::string& full, Fetched done) MR_EXCLUDES(mu_) {
     Offer offer;
     Status status;
@@ -192,7 +192,7 @@ class TaskCollectives::Step : public StepCollectives {
     return std::any_of(offers_.begin(), offers_.end(),
                        [&](const auto& offer) { return offer.second.to == device; });
   }
-  // Registers a callback for an abort. When the step is already aborted, calls it and returns -1.
+  // Registers a callback for an abort. If the step has already been aborted, calls it and returns -1.
   int64_t Wait(Failure fail) MR_EXCLUDES(mu_) {
     Status why;
     {
@@ -252,7 +252,7 @@ class TaskCollectives::Step : public StepCollectives {
   Status aborted_ MR_GUARDED_BY(mu_);
   std::map<std::string, Offer> offers_ MR_GUARDED_BY(mu_);
   std::map<std::string, Fetched> takers_ MR_GUARDED_BY(mu_);
-  std::set<std::string> watched_ MR_GUARDED_BY(mu_);  // devices whose end this will hear of
+  std::set<std::string> watched_ MR_GUARDED_BY(mu_);  // devices whose end will be reported here
   int64_t next_wait_ MR_GUARDED_BY(mu_) = 0;
   std::map<int64_t, Failure> waits_ MR_GUARDED_BY(mu_);
 };
@@ -344,12 +344,12 @@ StatusOr<int64_t> TaskCollectives::NextStep(std::string_view leader, int64_t gra
   {
     MutexLock lock(mu_);
     LastStep& last = last_steps_[graph_key];
-    // The leader may not have ended the step yet that this task has, or may be ahead of this task.
+    // The leader may not have ended the step that this task has ended, or may be ahead of this task.
     const bool known = last.number != 0 && Distance(next, last.number) < kMostBehind;
     if (known && (next <= last.number || (!numbered.for_taker && !last.failed))) next = last.number + 1;
     last = {next, false};
     own_.insert(next);
-    // Others may wait for steps in between, which the leader has had and this task has not.
+    // Others may wait for steps in between, which the leader has run and this task has not.
     std::erase_if(steps_, [&](const auto& entry) MR_REQUIRES(mu_) {
       if (!Missed(entry.first)) return false;
       missed.push_back(entry.second);

@@ -18,7 +18,7 @@ uint64_t RandomSeed() {
   return uint64_t{random()} << 32 | random();
 }
 
-// The top byte of a step id is 1: other values are reserved in TensorFlow.
+// The top byte of a step id is 1: TensorFlow reserves other values.
 int64_t StepIdOf(uint64_t state) {
   uint64_t z = state;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Datasets that pass elements of others on: some of them, more than once, one after the other, side by side.
+// Datasets that forward elements of others: Repeat, Take, Skip, Shard, Concatenate, Zip.
 #include <algorithm>
 
 #include "base/function.h"
@@ -37,7 +37,7 @@ class RepeatDataset final : public UnaryDataset {
           return Status();
         }
         ++done_;
-        // One that has no elements would go on for ever.
+        // An empty input would be repeated endlessly.
         if (dataset_.count_ < 0 && !any_) break;
         if (done_ == dataset_.count_) break;
         *end = false;
@@ -51,7 +51,7 @@ class RepeatDataset final : public UnaryDataset {
     }
     bool GivesRows() const override { return InputGivesRows(); }
     Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
-      std::vector<Element> parts;  // of the repetitions that end here, and of the last
+      std::vector<Element> parts;  // of the repetitions that end in this call, and of the last one
       const auto read = [&](int64_t most, int64_t* rows) {
         Element part;
         MR_RETURN_IF_ERROR(input_->GetRows(ctx, most, &part, rows));
@@ -67,7 +67,7 @@ class RepeatDataset final : public UnaryDataset {
       const auto read = [&](int64_t most, int64_t* rows) { return input_->GetTexts(ctx, most, sink, rows); };
       return GetMany(ctx, n, read, got);
     }
-    // Calls read(n, &got) for what is left of `n`, until nothing more comes.
+    // Calls read(n, &got) for the rest of `n`, until no more elements come.
     Status GetMany(Context& ctx, int64_t n, FunctionRef<Status(int64_t, int64_t*)> read, int64_t* got) {
       *got = 0;
       while (input_ != nullptr && done_ != dataset_.count_) {
@@ -102,7 +102,7 @@ class RepeatDataset final : public UnaryDataset {
    private:
     const bool waits_;  // as reported by a new input
     int64_t done_ = 0;  // times that the input has ended
-    bool any_ = false;  // elements since
+    bool any_ = false;  // elements since then
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
     return MakeUnary<It>(*this, ctx);
@@ -255,7 +255,7 @@ class ShardDataset final : public UnaryDataset {
         MR_RETURN_IF_ERROR(NextInput(ctx, out, end));
         if (*end) return Status();
         if (read_++ % dataset_.shards_ != dataset_.index_) continue;
-        // The first round has to reach every shard.
+        // The first round must reach every shard.
         if (!dataset_.require_non_empty_ || read_ > dataset_.shards_) return Status();
         Element unused;
         for (; read_ < dataset_.shards_; ++read_) {
@@ -311,7 +311,7 @@ class ConcatenateDataset final : public UnaryDataset {
   class It final : public UnaryIterator<ConcatenateDataset> {
    public:
     using UnaryIterator::UnaryIterator;
-    // The second one is not there yet.
+    // The second input does not exist yet.
     bool MayWait(int64_t n) const override { return part_ == 0 || UnaryIterator::MayWait(n); }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       while (input_ != nullptr) {

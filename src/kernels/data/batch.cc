@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Datasets whose elements are several of another's.
+// Batch, PaddedBatch and other datasets that combine several elements of their input.
 #include "data/batch.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ int64_t Batches(int64_t n, int64_t size, bool drop_remainder) {
   return n < 0 ? n : n / size + (n % size != 0 && !drop_remainder ? 1 : 0);
 }
 
-// Takes `size` elements, or what is left of them.
+// Takes `size` elements, or the remaining ones.
 class BatchingDataset : public UnaryDataset {
  public:
   struct Options {
@@ -47,8 +47,8 @@ class BatchingDataset : public UnaryDataset {
     It(const BatchingDataset& dataset, std::unique_ptr<Iterator> input)
         : UnaryIterator(dataset, std::move(input)) {
       if (!dataset.parallel_copy_) return;
-      // The pool of a step may end before the threads of a stage that prefetches batches. Threads of this
-      // one start when there is something to copy.
+      // The pool of a step may end before the threads of a stage that prefetches batches. The threads of this
+      // one are started when there is something to copy.
       const int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads));
       pool_ = std::make_unique<ThreadPool>("batch", threads);
     }
@@ -63,7 +63,7 @@ class BatchingDataset : public UnaryDataset {
       const auto size = static_cast<size_t>(dataset_.size_);
       size_t n = 0;
       for (bool ended = false; n < size && !ended; n += ended ? 0 : 1) {
-        // A batch size may be huge, and so is nothing to reserve by.
+        // A batch size may be huge, so it must not determine the memory to reserve.
         if (rows_.size() <= n) rows_.emplace_back();
         MR_RETURN_IF_ERROR(NextInput(ctx, &rows_[n], &ended));
       }
@@ -73,7 +73,7 @@ class BatchingDataset : public UnaryDataset {
       }
       rows_.resize(n);
       MR_ASSIGN_OR_RETURN(*out, dataset_.Join(ctx, rows_, pool_.get()));
-      for (Element& row : rows_) row.clear();  // the batch may be of their memory
+      for (Element& row : rows_) row.clear();  // the batch may use their memory
       return Status();
     }
 
@@ -90,14 +90,14 @@ class BatchingDataset : public UnaryDataset {
 
    private:
     static constexpr int64_t kMostRows = 1 << 16;
-    static constexpr unsigned kMostThreads = 16;  // copies are bound by memory
+    static constexpr unsigned kMostThreads = 16;  // copies are limited by memory bandwidth
     std::vector<Element> rows_;
     std::unique_ptr<ThreadPool> pool_;
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
     return MakeUnary<It>(static_cast<const BatchingDataset&>(*this), ctx);
   }
-  // Whether rows that the input gives are a batch as they are.
+  // Whether rows of the input are a batch without copies.
   virtual bool takes_rows() const { return false; }
 
   const int64_t size_;
@@ -117,7 +117,7 @@ class BatchDataset final : public BatchingDataset {
   bool takes_rows() const override { return true; }
 };
 
-// Rows of different sizes, each filled up with a value to the largest, or to a given one.
+// Rows of different sizes, each padded with a value to the largest size, or to a given one.
 class PaddedBatchDataset final : public BatchingDataset {
  public:
   PaddedBatchDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, Options options,
@@ -269,7 +269,7 @@ class DenseToSparseDataset final : public BatchingDataset {
     Tensor dense_shape = Tensor::Vector<int64_t>(std::span<const int64_t>(sizes.data(), sizes.size()));
     Tensor out(DataType::kVariant, TensorShape({3}));
     if (!out.IsInitialized()) return errors::ResourceExhausted("No memory for a sparse batch");
-    // As ops that take sparse tensors apart expect them.
+    // In the form that ops expect which take sparse tensors apart.
     auto* const parts = out.data<Variant>();
     parts[0] = VariantData("tensorflow::Tensor", "", {std::move(indices)});
     parts[1] = VariantData("tensorflow::Tensor", "", {std::move(values)});
@@ -358,7 +358,7 @@ StatusOr<RefPtr<const Dataset>> MakeDenseToSparse(const NodeArgs& args) {
                                               std::move(shape));
 }
 
-// Calls in parallel, and batches of what they give.
+// Parallel calls of a function, and batches of the results.
 StatusOr<RefPtr<const Dataset>> MakeMapAndBatch(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
   MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Elements that are kept, in memory or in a file, the first time that they are all read.
+// Datasets that cache all elements, in memory or in a file, when they are first read completely.
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -109,7 +109,7 @@ class MemoryCacheDataset final : public UnaryDataset {
   const RefPtr<MemoryCache> cache_;
 };
 
-// In a checkpoint, component c of element i under "<i>_<c>" with as many digits as TensorFlow gives them.
+// The key of component c of element i in the checkpoint: "<i>_<c>" with as many digits as in TensorFlow.
 std::string KeyOf(int64_t element, size_t component) {
   char key[64];
   std::snprintf(key, sizeof key, "%05lld_%06zu", static_cast<long long>(element), component);
@@ -139,7 +139,7 @@ class FileCacheDataset final : public UnaryDataset {
       }
       return reader_ != nullptr ? Read(out, end) : Write(ctx, out, end);
     }
-    // One that was writing reads the elements again from the input and writes them.
+    // A restored writer reads the elements again from the input and writes them.
     Status Save(Context& ctx, StateWriter& state) override {
       state.Write("next", next_);
       state.Write("ended", int64_t{ended_});
@@ -221,7 +221,7 @@ class FileCacheDataset final : public UnaryDataset {
       return Status();
     }
 
-    std::unique_ptr<io::BundleReader> reader_;  // one of the two, from the first element on
+    std::unique_ptr<io::BundleReader> reader_;  // one of the two is set, from the first element on
     std::unique_ptr<io::BundleWriter> writer_;
     int64_t next_ = 0;
     bool ended_ = false;
@@ -253,7 +253,7 @@ StatusOr<RefPtr<const Dataset>> MakeCache(const NodeArgs& args) {
                                             std::move(cache));
 }
 
-// A new cache with each run.
+// Creates a new cache in each run.
 class MemoryCacheKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

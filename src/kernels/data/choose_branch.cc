@@ -11,11 +11,11 @@
 namespace millrace::data {
 namespace {
 
-// A position in the input that the branches read, one after the other. Thread-safe.
+// A position in the input that the branches share; they read one after the other. Thread-safe.
 class SharedInput {
  public:
   explicit SharedInput(std::unique_ptr<Iterator> iterator) : iterator_(std::move(iterator)) {}
-  // At most so many elements until the next call; -1: all.
+  // Allows this number of elements until the next call; -1: all.
   void Allow(int64_t elements) MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     allowed_ = elements;
@@ -61,7 +61,7 @@ class SharedInput {
   int64_t allowed_ MR_GUARDED_BY(mu_) = -1;
 };
 
-// What a branch takes for its dataset: an iterator goes on where the input stands.
+// The input of a branch: its iterators continue at the shared position.
 class InputDataset final : public Dataset {
  public:
   InputDataset(Signature signature, std::shared_ptr<SharedInput> input)
@@ -73,7 +73,7 @@ class InputDataset final : public Dataset {
     explicit It(std::shared_ptr<SharedInput> input) : input_(std::move(input)) {}
     bool MayWait(int64_t n) const override { return input_->MayWait(n); }
     Status GetNext(Context& ctx, Element* out, bool* end) override { return input_->GetNext(ctx, out, end); }
-    // The input is saved by whose branches read it.
+    // The owner of the branches saves the input.
     Status Save(Context& /*ctx*/, StateWriter& /*state*/) override { return Status(); }
     Status Restore(Context& /*ctx*/, const StateReader& /*state*/) override { return Status(); }
 
@@ -88,12 +88,12 @@ class InputDataset final : public Dataset {
   const std::shared_ptr<SharedInput> input_;
 };
 
-// Each branch makes some elements, then the fastest makes the rest.
+// Each branch makes some elements, then the fastest one makes the rest.
 class ChooseBranchDataset final : public UnaryDataset {
  public:
   struct Trial {
     int64_t elements = 1;  // of each branch
-    int64_t inputs = 1;    // that those are made of
+    int64_t inputs = 1;    // used for those
   };
   ChooseBranchDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, Trial trial,
                       std::vector<std::unique_ptr<CapturedFunction>> branches)
@@ -103,7 +103,7 @@ class ChooseBranchDataset final : public UnaryDataset {
   int64_t Cardinality() const override {
     const int64_t n = input().Cardinality();
     if (n < 0) return n;
-    // Whether what is left over makes an element is up to the branches.
+    // The branches determine whether the remaining inputs make an element.
     const __int128 out = static_cast<__int128>(n) * trial_.elements;
     return out % trial_.inputs == 0 ? static_cast<int64_t>(out / trial_.inputs) : kUnknown;
   }
@@ -113,7 +113,7 @@ class ChooseBranchDataset final : public UnaryDataset {
    public:
     It(const ChooseBranchDataset& dataset, std::unique_ptr<Iterator> input)
         : dataset_(dataset), input_(std::make_shared<SharedInput>(std::move(input))) {}
-    // The branches are not known before their functions are called.
+    // The properties of the branches are unknown before their functions are called.
     bool MayWait(int64_t /*n*/) const override { return true; }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       while (true) {
@@ -193,7 +193,7 @@ class ChooseBranchDataset final : public UnaryDataset {
     RefPtr<const Dataset> branch_dataset_;
     std::unique_ptr<Iterator> iterator_;  // of the branch; null: to be started
     int64_t branch_ = 0, best_ = 0;
-    int64_t made_ = 0;  // elements of the branch, while it is tried
+    int64_t made_ = 0;  // elements of the branch, during its trial
     bool chosen_ = false;
     double seconds_ = 0, best_seconds_ = 0;
   };

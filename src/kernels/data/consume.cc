@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Ops that read a whole dataset, or say something of it.
+// Ops that read a whole dataset, or return properties of it.
 #include <memory>
 
 #include "base/env.h"
@@ -12,7 +12,7 @@
 namespace millrace::data {
 namespace {
 
-// Reads a dataset from its start on a thread of the kernel's.
+// Reads a dataset from its start on a thread of the kernel.
 class ConsumingKernel : public AsyncOpKernel {
  public:
   explicit ConsumingKernel(KernelConstruction& c)

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The records of files of comma-separated values, RFC 4180, a component for each column.
+// CSVDataset: the records of files of comma-separated values, RFC 4180, with a component for each column.
 #include <algorithm>
 #include <memory>
 
@@ -20,11 +20,11 @@ struct CsvFormat {
   char delimiter = ',';
   bool quotes = true;
   std::string na_value;
-  std::vector<int64_t> columns;  // that are read, in order; empty: all
-  std::vector<Tensor> defaults;  // for those; empty tensors where a value is needed
+  std::vector<int64_t> columns;  // to be read, in order; empty: all
+  std::vector<Tensor> defaults;  // for those; empty tensors for required values
 };
 
-// Takes records out of a file. A quoted field may go over several lines.
+// Reads records from a file. A quoted field may extend over several lines.
 class CsvFile {
  public:
   CsvFile(std::unique_ptr<io::ByteSource> source, const CsvFormat& format)
@@ -32,7 +32,7 @@ class CsvFile {
   // OutOfRange at the end of the file.
   Status Read(std::vector<std::string>* fields) {
     fields->clear();
-    // As in TensorFlow empty lines are no records, except for files of one column.
+    // As in TensorFlow empty lines are skipped, except in files of one column.
     do {
       MR_RETURN_IF_ERROR(stream_.ReadLine(&line_));
     } while (line_.empty() && format_.defaults.size() > 1);
@@ -174,7 +174,7 @@ class CsvDataset final : public Dataset {
     }
 
    private:
-    // Null open_: the file has not even a header.
+    // Null open_: the file lacks even a header.
     Status Open() {
       read_ = 0;
       MR_ASSIGN_OR_RETURN(auto source, io::OpenFile(Env::Posix(), dataset_.files_[static_cast<size_t>(file_)],

@@ -19,7 +19,7 @@
 namespace millrace::data {
 namespace {
 
-// Datasets that read datasets that read …
+// The most datasets in a chain of inputs.
 constexpr int kMaxDepth = 500;
 // The version of TensorFlow 1.15's graphs.
 constexpr int kGraphVersion = 134;
@@ -38,7 +38,7 @@ void CollectNames(const AttrMap& attrs, int depth, std::set<std::string>* names)
   }
 }
 
-// Writes a dataset with all that it reads.
+// Serializes a dataset and its inputs.
 class GraphWriter {
  public:
   StatusOr<std::string> Add(const Dataset& dataset, int depth) {
@@ -83,7 +83,7 @@ class GraphWriter {
     std::string bytes;
     google::protobuf::io::StringOutputStream stream(&bytes);
     {
-      // Equal datasets are equal bytes, whatever the order of attributes in memory.
+      // Equal datasets give equal bytes, whatever the order of attributes in memory.
       google::protobuf::io::CodedOutputStream coded(&stream);
       coded.SetSerializationDeterministic(true);
       if (!graph_.SerializeToCodedStream(&coded)) return errors::Internal("The graph cannot be written");
@@ -123,7 +123,7 @@ class ToGraphKernel final : public OpKernel {
   FunctionCaller* const functions_;
 };
 
-// Makes what the nodes of a graph describe, each once.
+// Evaluates the nodes of a graph, each once.
 class GraphReader {
  public:
   GraphReader(KernelContext& context, const tensorflow::GraphDef& graph) : context_(context) {
@@ -136,7 +136,7 @@ class GraphReader {
     if (const auto known = values_.find(input); known != values_.end()) return known->second;
     const auto found = nodes_.find(input);
     if (found == nodes_.end()) return errors::InvalidArgument("The graph has no node '", input, "'");
-    // Also where nodes read each other.
+    // Also detects cycles.
     if (depth > kMaxDepth)
       return errors::InvalidArgument("The graph of a dataset is too deep at '", input, "'");
     MR_ASSIGN_OR_RETURN(Tensor value, Make(*found->second, depth));
@@ -145,7 +145,7 @@ class GraphReader {
   }
 
  private:
-  // What the tensors of a graph may claim to hold, all together.
+  // The limit of the declared sizes of all tensors of a graph.
   static constexpr int64_t kMostBytes = int64_t{1} << 31;
 
   StatusOr<Tensor> Make(const tensorflow::NodeDef& node, int depth) {
@@ -174,7 +174,7 @@ class GraphReader {
     return out;
   }
 
-  // Attributes and inputs as the op declares them.
+  // Checks attributes and inputs against the definition of the op.
   static Status Check(const tensorflow::NodeDef& node, const std::vector<Tensor>& inputs, AttrMap* attrs) {
     MR_ASSIGN_OR_RETURN(const OpRegistration* const op, OpRegistry::Global().LookUp(node.op()));
     MR_RETURN_IF_ERROR(AddDefaultAttrs(op->def, attrs));

@@ -34,7 +34,7 @@ class DatasetKernel final : public NodeKernel {
       : NodeKernel(c), make_(make), attrs_(std::make_shared<const AttrMap>(c.attrs())) {}
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> dataset, make_(Args(context)));
-    // Some give one that is there already.
+    // Some return an existing dataset.
     if (dataset->RefCountIsOne() && dataset->node().empty()) {
       dataset->SetNode(context.kernel().name());
       auto origin = std::make_shared<Origin>();

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Elements of several datasets, of which another one says which is next.
+// Elements of several datasets, selected by another dataset.
 #include "base/strings.h"
 #include "kernels/data/dataset_kernel.h"
 #include "kernels/data/register.h"

@@ -22,17 +22,17 @@ class OpenFile {
   virtual ~OpenFile() = default;
   // OutOfRange at the end of the file.
   virtual Status Read(std::string* record) = 0;
-  // The same, with the bytes where they are, or in `room`, until the next call.
+  // The same, as a view of the bytes, perhaps in `room`, until the next call.
   virtual Status ReadView(std::string* room, std::string_view* record) {
     MR_RETURN_IF_ERROR(Read(room));
     *record = *room;
     return Status();
   }
-  // After an error: whether the record behind the broken one is found, and the next to be read.
+  // After an error: whether the record after the invalid one could be found, and is next.
   virtual bool SkipBroken() { return false; }
 };
 
-// The function that opens a kind of files.
+// A file format: opens files.
 class FileFormat {
  public:
   virtual ~FileFormat() = default;
@@ -88,14 +88,14 @@ class FilesDataset final : public Dataset {
       }
       return Status();
     }
-    // The next record, by `read`, of the open file; *end, which is false before, when there is none.
+    // The next record, read by `read`, of the open file; sets *end, which is false before, if there is none.
     template <typename Read>
     Status ReadNext(Context& ctx, Read read, bool* end) {
       while (file_ < static_cast<int64_t>(dataset_.files_.size())) {
         if (ctx.cancelled()) return CancelledStatus();
         if (open_ == nullptr) {
           auto opened = dataset_.format_->Open(dataset_.files_[static_cast<size_t>(file_)]);
-          // The next call goes on with the next file.
+          // The next call continues with the next file.
           if (!opened.ok()) {
             NextFile();
             return opened.status();
@@ -107,7 +107,7 @@ class FilesDataset final : public Dataset {
           ++read_;
           return status;
         }
-        // The next call goes on behind a broken record whose length is known, or else with the next file.
+        // The next call continues after an invalid record of known length, or else with the next file.
         if (open_->SkipBroken()) {
           ++read_;
         } else {
@@ -229,7 +229,7 @@ class FixedLengthFormat final : public FileFormat {
      public:
       File(std::string path, std::unique_ptr<io::ByteSource> source, Sizes sizes)
           : path_(std::move(path)), stream_(std::move(source)), sizes_(sizes) {}
-      // Reads the footer's length ahead, since only the end of the file tells what is the footer.
+      // Reads ahead by the footer's length, since the footer is only known at the end of the file.
       Status Read(std::string* record) override {
         if (!begun_) {
           MR_RETURN_IF_ERROR(stream_.Skip(sizes_.header));

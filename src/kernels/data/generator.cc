@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Elements that functions give, one a call, until one says that there is nothing more.
+// Elements that a function returns, one per call, until it signals the end.
 #include <memory>
 
 #include "kernels/data/dataset_kernel.h"
@@ -9,7 +9,7 @@
 namespace millrace::data {
 namespace {
 
-// The results of init_func go to each call of the others.
+// The results of init_func are passed to each call of the others.
 class GeneratorDataset final : public Dataset {
  public:
   struct Functions {
@@ -30,7 +30,7 @@ class GeneratorDataset final : public Dataset {
       ctx.cancellation = &cancellation;
       Finalize(ctx).IgnoreError("no caller is left to get it");
     }
-    // The effects of the functions are not known before they are instantiated.
+    // The effects of the functions are unknown before they are instantiated.
     bool MayWait(int64_t /*n*/) const override {
       return next_ == nullptr || next_->MayWait() || finalize_->MayWait();
     }

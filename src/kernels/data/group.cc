@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Elements by the key that a function gives them.
+// Elements grouped by the key that a function returns.
 #include <algorithm>
 #include <map>
 
@@ -12,8 +12,8 @@
 namespace millrace::data {
 namespace {
 
-// Collects elements of each key until there are as many as a function says for the key; another one makes a
-// dataset of key and elements, whose elements follow.
+// Collects elements of each key until their number is that which a function returns for the key; another
+// function makes a dataset from key and elements, whose elements are output next.
 class GroupByWindowDataset final : public UnaryDataset {
  public:
   struct Functions {
@@ -143,7 +143,7 @@ class GroupByWindowDataset final : public UnaryDataset {
       return OpenWindow(ctx);
     }
     Status OpenWindow(Context& ctx) {
-      // The window is a dataset that the function reads; a saved one is made again.
+      // The window is the function's input dataset; when restored, the function is called again.
       windowed_ = DatasetOf(dataset_.input().signature(), window_);
       Element args{Tensor::Scalar(window_key_), DatasetToTensor(windowed_)};
       Element rets;
@@ -161,7 +161,7 @@ class GroupByWindowDataset final : public UnaryDataset {
 
     const Calls calls_;
     std::map<int64_t, Group> groups_;
-    std::vector<Element> window_;  // that current_ is of
+    std::vector<Element> window_;  // from which current_ was made
     int64_t window_key_ = 0;
     RefPtr<const Dataset> windowed_, reduced_;
     std::unique_ptr<Iterator> current_;
@@ -181,7 +181,7 @@ class GroupByWindowDataset final : public UnaryDataset {
   const Functions functions_;
 };
 
-// Folds the elements of each key into a state; the results come by key, when all elements are read.
+// Folds the elements of each key into a state; outputs the results by key, after all elements were read.
 class GroupByReducerDataset final : public UnaryDataset {
  public:
   struct Functions {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Datasets whose elements are those of datasets that a function makes, in turns.
+// Elements of datasets that a function makes from the input, interleaved.
 #include <algorithm>
 
 #include "base/strings.h"
@@ -11,8 +11,8 @@
 namespace millrace::data {
 namespace {
 
-// Takes `block` elements of each of `cycle` datasets in turn. One that ends is followed by that of the next
-// element of the input when its turn comes again. With a cycle of one, FlatMap.
+// Takes `block` elements of each of `cycle` datasets in turn. When one has ended, the dataset of the next
+// input element replaces it in its next turn. With a cycle of one, FlatMap.
 class InterleaveDataset final : public UnaryDataset {
  public:
   InterleaveDataset(std::string kind, Signature signature, RefPtr<const Dataset> input,
@@ -28,7 +28,7 @@ class InterleaveDataset final : public UnaryDataset {
    public:
     It(const InterleaveDataset& dataset, std::unique_ptr<Iterator> input, std::unique_ptr<Callable> f)
         : UnaryIterator(dataset, std::move(input)), f_(std::move(f)) {}
-    // The properties of the next dataset are not known.
+    // The properties of the next dataset are unknown.
     bool MayWait(int64_t /*n*/) const override { return input_ != nullptr || open_ > 0; }
 
     Status GetNext(Context& ctx, Element* out, bool* end) override {
@@ -91,14 +91,14 @@ class InterleaveDataset final : public UnaryDataset {
     }
 
    private:
-    // A cycle may be far longer than there are elements, so slots come as they are needed.
+    // A cycle may be far longer than the number of elements, so slots are created on demand.
     std::unique_ptr<Nested>& Slot() {
       while (static_cast<int64_t>(slots_.size()) <= at_) slots_.emplace_back();
       return slots_[static_cast<size_t>(at_)];
     }
     void Advance() {
       taken_ = 0;
-      // Behind the last open one nothing comes when the input has ended.
+      // After the input has ended, slots after the last open one stay empty.
       const int64_t cycle =
           input_ != nullptr ? dataset_.cycle_ : std::max<int64_t>(1, static_cast<int64_t>(slots_.size()));
       at_ = (at_ + 1) % cycle;
@@ -107,7 +107,7 @@ class InterleaveDataset final : public UnaryDataset {
     const std::unique_ptr<Callable> f_;
     std::vector<std::unique_ptr<Nested>> slots_;
     int64_t open_ = 0;   // slots that are not empty
-    int64_t at_ = 0;     // whose turn it is
+    int64_t at_ = 0;     // index of the slot in turn
     int64_t taken_ = 0;  // elements in this turn
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The ops that make, initialise, read, name, save and restore iterators.
+// The ops that create, initialise, read, serialize, save and restore iterators.
 #include <atomic>
 
 #include "kernel/resource_op.h"
@@ -32,7 +32,7 @@ class IteratorKernel final : public ResourceOpKernel<IteratorResource> {
   const Dataset::Signature signature_;
 };
 
-// An iterator that a function's dataset is for, made with it.
+// An iterator over the dataset of a function, created with it.
 class OneShotIteratorKernel final : public OpKernel {
  public:
   explicit OneShotIteratorKernel(KernelConstruction& c)
@@ -68,7 +68,7 @@ class OneShotIteratorKernel final : public OpKernel {
     if (!failed_.ok()) return failed_;
     Status status = Build(context);
     made_ = status.ok();
-    // As in TensorFlow the first error stays, except for that of a step that was cancelled.
+    // As in TensorFlow the first error is kept, except for that of a cancelled step.
     if (!context.cancellation().IsCancelled()) failed_ = status;
     return status;
   }
@@ -104,7 +104,7 @@ class OneShotIteratorKernel final : public OpKernel {
   Status failed_ MR_GUARDED_BY(mu_);
 };
 
-// A new iterator with each run. The second output stands for it until DeleteIterator.
+// Creates a new iterator in each run. The second output represents it for DeleteIterator.
 class AnonymousIteratorKernel final : public OpKernel {
  public:
   explicit AnonymousIteratorKernel(KernelConstruction& c) : OpKernel(c), signature_(SignatureOf(c)) {}
@@ -126,7 +126,7 @@ class AnonymousIteratorKernel final : public OpKernel {
   const Dataset::Signature signature_;
 };
 
-// Drops the resource that the first input names.
+// Deletes the resource of the first input.
 class DeleteKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -246,7 +246,7 @@ StatusOr<RefPtr<IteratorResource>> Initialised(KernelContext& context, const cha
       std::string_view(what) == "Save" ? "saving it." : "restoring it.");
 }
 
-// Saving waits for what the stages are at.
+// Saving waits until the stages have finished their current work.
 class SaveKernel final : public AsyncOpKernel {
  public:
   using AsyncOpKernel::AsyncOpKernel;

@@ -74,7 +74,7 @@ Status IteratorResource::SetDataset(const KernelContext& context, const Runtime&
 }
 
 void IteratorResource::Set(std::shared_ptr<SharedIterator> iterator) {
-  std::shared_ptr<SharedIterator> old;  // ends without the lock
+  std::shared_ptr<SharedIterator> old;  // destroyed without the lock
   MutexLock lock(mu_);
   old = std::exchange(iterator_, std::move(iterator));
 }

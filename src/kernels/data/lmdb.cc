@@ -33,7 +33,7 @@ class LmdbDataset final : public Dataset {
           *out = {Tensor::Scalar(std::move(key)), Tensor::Scalar(std::move(value))};
           return Status();
         }
-        // Behind what is broken nothing of the file can be trusted.
+        // After an error the rest of the file can't be trusted.
         open_.reset();
         ++file_;
         read_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Datasets that call a function for each element, one after the other.
+// Datasets that call a function for each element, sequentially.
 #include "kernels/data/dataset_kernel.h"
 #include "kernels/data/parallel.h"
 #include "kernels/data/register.h"
@@ -8,7 +8,7 @@
 namespace millrace::data {
 namespace {
 
-// A dataset with one function of its elements.
+// A dataset with a function of its elements.
 class FunctionDataset : public UnaryDataset {
  public:
   FunctionDataset(std::string kind, Signature signature, RefPtr<const Dataset> input,
@@ -20,7 +20,7 @@ class FunctionDataset : public UnaryDataset {
   const std::unique_ptr<CapturedFunction> f_;
 };
 
-// A function that says that there is nothing more ends the dataset, as in TensorFlow.
+// OutOfRange from the function ends the dataset, as in TensorFlow.
 Status EndOr(Status status, bool keeps_cardinality, bool* end) {
   if (!errors::IsOutOfRange(status)) return status;
   if (keeps_cardinality) {
@@ -87,7 +87,7 @@ class MapDataset final : public FunctionDataset {
   const bool keeps_cardinality_;
 };
 
-// Elements for which a function says true.
+// Elements for which a function returns true.
 class FilterDataset final : public FunctionDataset {
  public:
   using FunctionDataset::FunctionDataset;
@@ -122,7 +122,7 @@ class FilterDataset final : public FunctionDataset {
   }
 };
 
-// Elements up to the first one for which a function says false.
+// Elements before the first one for which a function returns false.
 class TakeWhileDataset final : public FunctionDataset {
  public:
   using FunctionDataset::FunctionDataset;
@@ -149,7 +149,7 @@ class TakeWhileDataset final : public FunctionDataset {
   }
 };
 
-// Calls a function with a state and each element; it gives the next state and an element.
+// Calls a function with a state and each element; it returns the next state and an output element.
 class ScanDataset final : public FunctionDataset {
  public:
   ScanDataset(std::string kind, Signature signature, RefPtr<const Dataset> input,
@@ -211,7 +211,7 @@ class ScanDataset final : public FunctionDataset {
   const bool keeps_cardinality_;
 };
 
-// Elements without their last component, which says whether they are wanted.
+// Elements without their last component, a bool that selects them.
 class FilterByLastDataset final : public UnaryDataset {
  public:
   using UnaryDataset::UnaryDataset;

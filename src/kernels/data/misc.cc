@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Datasets that change little or nothing of their input.
+// Datasets that change their input little or not at all.
 #include <algorithm>
 #include <chrono>
 #include <set>
@@ -20,7 +20,7 @@
 namespace millrace::data {
 namespace {
 
-// The input itself, for ops that only say how it may be run.
+// The input itself, for ops that only set how it runs.
 class SameDataset final : public UnaryDataset {
  public:
   using UnaryDataset::UnaryDataset;
@@ -31,7 +31,7 @@ class SameDataset final : public UnaryDataset {
   }
 };
 
-// Lets stages whose parallelism is left open choose it by what they measure.
+// Lets stages without a fixed parallelism choose it by measurements.
 class ModelDataset final : public UnaryDataset {
  public:
   ModelDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t processors)
@@ -62,7 +62,7 @@ class ModelDataset final : public UnaryDataset {
   const int64_t processors_;
 };
 
-// Checks that the datasets which read from this one are of the given kinds.
+// Checks that the datasets after this one are of the given kinds.
 class AssertNextDataset final : public UnaryDataset {
  public:
   AssertNextDataset(std::string kind, Signature signature, RefPtr<const Dataset> input,
@@ -90,7 +90,7 @@ class AssertNextDataset final : public UnaryDataset {
   const std::vector<std::string> expected_;
 };
 
-// Goes on where the input has an error.
+// Continues after errors of the input.
 class IgnoreErrorsDataset final : public UnaryDataset {
  public:
   using UnaryDataset::UnaryDataset;
@@ -130,7 +130,7 @@ class IgnoreErrorsDataset final : public UnaryDataset {
   }
 };
 
-// Elements after a pause each.
+// Delays each element.
 class SleepDataset final : public UnaryDataset {
  public:
   SleepDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t microseconds)
@@ -169,7 +169,7 @@ class SleepDataset final : public UnaryDataset {
   const int64_t microseconds_;
 };
 
-// Each element with a given probability.
+// Selects each element with a given probability.
 class SamplingDataset final : public UnaryDataset {
  public:
   SamplingDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, float rate,
@@ -221,7 +221,7 @@ class SamplingDataset final : public UnaryDataset {
   const int64_t seed_, seed2_;
 };
 
-// Elements that were not there before: one number or text each.
+// Elements that did not occur before: one number or string each.
 class UniqueDataset final : public UnaryDataset {
  public:
   using UnaryDataset::UnaryDataset;
@@ -252,7 +252,7 @@ class UniqueDataset final : public UnaryDataset {
     }
 
    private:
-    // The bytes tell elements apart.
+    // Elements are identified by their bytes.
     static std::string KeyOf(const Tensor& t) {
       std::string key = t.shape().ToString();
       if (t.dtype() == DataType::kString) {
@@ -330,7 +330,7 @@ StatusOr<RefPtr<const Dataset>> MakeUnique(const NodeArgs& args) {
   return MakeRefDataset<UniqueDataset>(args.Kind(), std::move(signature), std::move(input));
 }
 
-// The first of several ways to do the same: which is fastest depends on a run that is not made.
+// The first of several equivalent datasets: the fastest one is not determined.
 StatusOr<RefPtr<const Dataset>> MakeChooseFastest(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
   MR_ASSIGN_OR_RETURN(auto inputs, args.Inputs("input_datasets"));
@@ -338,7 +338,7 @@ StatusOr<RefPtr<const Dataset>> MakeChooseFastest(const NodeArgs& args) {
   return MakeRefDataset<SameDataset>(args.Kind(), std::move(signature), std::move(inputs[0]));
 }
 
-// A pool that stages may ask for. They have their own threads, so the handle stands for nothing.
+// A thread pool for stages. They have their own threads, so the handle has no effect.
 class ThreadPoolResource final : public Resource {
  public:
   std::string DebugString() const override { return "ThreadPool"; }
@@ -357,7 +357,7 @@ class ThreadPoolHandleKernel final : public ResourceOpKernel<ThreadPoolResource>
   }
 };
 
-// Wrapping hides a dataset from code that looks into variants; there is none here.
+// Wrapping hides a dataset from code that inspects variants; there is no such code here.
 class ForwardVariantKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Iterators that give the elements of one dataset to several devices in turn.
+// Iterators that distribute the elements of one dataset to several devices in turn.
 #include <algorithm>
 #include <deque>
 #include <memory>
@@ -16,8 +16,8 @@
 namespace millrace::data {
 namespace {
 
-// Reads a dataset; element i is for shard i modulo their number. The thread waits for the shard that has as
-// many elements as it may keep.
+// Reads a dataset; element i is for shard i modulo their number. The thread waits for a shard whose buffer is
+// full.
 class Distributor {
  public:
   Distributor(std::shared_ptr<SharedIterator> iterator, size_t shards, int64_t limit)
@@ -88,12 +88,12 @@ class MultiDeviceResource final : public Resource {
   std::string DebugString() const override { return "MultiDeviceIterator"; }
   const Dataset::Signature& signature() const { return signature_; }
   size_t num_shards() const { return background_.size(); }
-  // Each shard waits by itself.
+  // Each shard waits separately.
   Background& background(size_t shard) { return *background_[shard]; }
-  // Starts again; gives the number of the start.
+  // Starts again; returns the number of the start.
   int64_t Start(std::shared_ptr<SharedIterator> iterator, int64_t limit) MR_EXCLUDES(mu_) {
     auto made = std::make_shared<Distributor>(std::move(iterator), num_shards(), limit);
-    std::shared_ptr<Distributor> old;  // ends without the lock
+    std::shared_ptr<Distributor> old;  // destroyed without the lock
     MutexLock lock(mu_);
     old = std::exchange(distributor_, std::move(made));
     return ++incarnation_;

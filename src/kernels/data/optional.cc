@@ -10,7 +10,7 @@
 namespace millrace::data {
 
 bool OptionalVariant::Spend(int64_t* left) const {
-  constexpr int64_t kBytesOfTensor = 64;  // beside its elements
+  constexpr int64_t kBytesOfTensor = 64;  // in addition to its elements
   if (value_ == nullptr) return true;
   for (const Tensor& tensor : *value_) {
     *left -= kBytesOfTensor;
@@ -113,7 +113,7 @@ class GetValueKernel final : public OpKernel {
 }  // namespace
 
 void RegisterOptionalKernels(KernelRegistry& registry) {
-  static const Status decoder = RegisterVariantType<OptionalVariant>();  // once in a process
+  static const Status decoder = RegisterVariantType<OptionalVariant>();  // once per process
   registry.Register<NoneKernel>(KernelDef("OptionalNone"));
   registry.Register<FromValueKernel>(KernelDef("OptionalFromValue"));
   registry.Register<HasValueKernel>(KernelDef("OptionalHasValue"));

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Interleaving whose datasets are read by several threads.
+// Interleaving with several threads that read the datasets.
 #include <algorithm>
 #include <deque>
 
@@ -15,8 +15,8 @@
 namespace millrace::data {
 namespace {
 
-// The order is that of Interleave. Threads open the datasets of the next elements of the input and read those
-// that are open, each up to `buffer` elements ahead of what is taken.
+// The order is that of Interleave. Threads open the datasets of the next input elements and read open ones,
+// each up to `buffer` elements ahead of the consumer.
 class ParallelInterleaveDataset final : public UnaryDataset {
  public:
   struct Options {
@@ -24,7 +24,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
     Parallelism parallelism;
     int64_t buffer = 1;   // elements of one dataset
     int64_t ahead = 1;    // datasets beyond those of the cycle
-    bool sloppy = false;  // an element that is there comes before one that has to be waited for
+    bool sloppy = false;  // an available element precedes one that must be waited for
   };
   ParallelInterleaveDataset(std::string kind, Signature signature, RefPtr<const Dataset> input,
                             std::unique_ptr<CapturedFunction> f, Options options)
@@ -97,7 +97,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
       Element element;
       Status status;
     };
-    // A dataset that is being read.
+    // A dataset in progress.
     struct Source {
       std::unique_ptr<Nested> nested;  // null: not open yet, or at its end
       std::deque<Result> results;
@@ -123,7 +123,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
             *out = std::move(result.element);
             return result.status;
           }
-          // It has ended. Its place is taken when its turn comes again.
+          // It has ended. Its slot is filled in its next turn.
           slots_[at_] = nullptr;
           --open_;
           Advance();
@@ -156,7 +156,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
     }
     void Advance() MR_REQUIRES(mu_) {
       taken_ = 0;
-      // Behind the last place that was ever taken nothing comes any more when the input has ended.
+      // After the input has ended, slots after the last one used stay empty.
       const bool more = !input_done_ || !opened_.empty();
       const size_t cycle = more ? static_cast<size_t>(dataset_.o_.cycle) : slots_.size();
       at_ = at_ + 1 < cycle ? at_ + 1 : 0;
@@ -174,7 +174,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
       return Status();
     }
 
-    // The dataset to read on: those of the cycle first, from the one whose turn it is.
+    // The dataset to be read: first those of the cycle, from the one in turn on.
     std::shared_ptr<Source> ToRead() MR_REQUIRES(mu_) {
       const auto wants = [this](const std::shared_ptr<Source>& s) {
         return s != nullptr && !s->opening && !s->busy && !s->ended &&
@@ -201,7 +201,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
           MutexLock lock(mu_);
           while (!threads_.stopping()) {
             if (!paused_ && thread < calls_.limit()) {
-              // The cycle is filled first; then what is open is read, and then more is opened.
+              // First the cycle is filled; then open datasets are read, and then more are opened.
               const bool cycle_is_full = static_cast<int64_t>(opened_.size()) + open_ >= dataset_.o_.cycle;
               opens = MayOpen() && !cycle_is_full;
               if (!opens) source = ToRead();
@@ -224,7 +224,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
           Read(ctx, *source);
         }
         MutexLock lock(mu_);
-        // What a source takes to open, its elements wait for.
+        // Elements wait for the opening of their source.
         if (measures) calls_.AddCall(CallsAtATime::Clock::now() - begin);
         --busy_;
         changed_.NotifyAll();
@@ -237,7 +237,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
       Status status = NextInput(ctx, &args, &end);
       const auto source = std::make_shared<Source>();
       {
-        // The place in the order is taken before another thread reads on.
+        // The place in the order is reserved before another thread reads the input.
         MutexLock lock(mu_);
         reading_ = false;
         input_done_ = status.ok() && end;
@@ -322,15 +322,15 @@ class ParallelInterleaveDataset final : public UnaryDataset {
     mutable Mutex mu_;
     CondVar changed_;
     std::vector<std::shared_ptr<Source>> slots_ MR_GUARDED_BY(mu_);  // of the cycle; null: free
-    std::deque<std::shared_ptr<Source>> opened_ MR_GUARDED_BY(mu_);  // for the next free ones
-    size_t at_ MR_GUARDED_BY(mu_) = 0;                               // whose turn it is
+    std::deque<std::shared_ptr<Source>> opened_ MR_GUARDED_BY(mu_);  // for the next free slots
+    size_t at_ MR_GUARDED_BY(mu_) = 0;                               // index of the slot in turn
     int64_t taken_ MR_GUARDED_BY(mu_) = 0;                           // elements in this turn
     int64_t open_ MR_GUARDED_BY(mu_) = 0;                            // slots that are not free
-    bool reading_ MR_GUARDED_BY(mu_) = false;                        // a thread is at the input
+    bool reading_ MR_GUARDED_BY(mu_) = false;                        // a thread reads the input
     bool input_done_ MR_GUARDED_BY(mu_) = false;
     bool paused_ MR_GUARDED_BY(mu_) = false;  // while it is saved
-    int64_t busy_ MR_GUARDED_BY(mu_) = 0;     // threads at work
-    CallsAtATime calls_ MR_GUARDED_BY(mu_);   // how many threads work at the same time
+    int64_t busy_ MR_GUARDED_BY(mu_) = 0;     // working threads
+    CallsAtATime calls_ MR_GUARDED_BY(mu_);   // the number of concurrently working threads
     Context ahead_;                           // of the threads; set before they start
     StageThreads threads_{mu_, changed_};
   };
@@ -377,7 +377,7 @@ StatusOr<RefPtr<const Dataset>> MakeParallelInterleaveV2(const NodeArgs& args) {
   return MakeInParallel(args, o);
 }
 
-// The earlier form, with a thread for each dataset of the cycle.
+// The older op, with a thread for each dataset of the cycle.
 StatusOr<RefPtr<const Dataset>> MakeParallelInterleave(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(auto o, CycleOf(args));
   MR_ASSIGN_OR_RETURN(o.sloppy, args.Scalar<bool>("sloppy"));

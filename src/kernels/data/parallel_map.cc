@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Datasets that call a function for several elements at the same time.
+// Datasets that call a function for several elements concurrently.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -23,7 +23,7 @@
 namespace millrace::data {
 namespace {
 
-// Takes a lock that others hold for less than a microsecond: to sleep for it would take longer.
+// Takes a lock that is only held for less than a microsecond: sleeping would take longer.
 void LockSoon(Mutex& mu) MR_ACQUIRE(mu) MR_NO_THREAD_SAFETY_ANALYSIS {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
@@ -47,9 +47,9 @@ class ParallelMapDataset final : public UnaryDataset {
  public:
   struct Options {
     Parallelism parallelism;
-    bool sloppy = false;  // results in the order in which they come
+    bool sloppy = false;  // results in order of completion
     bool keeps_cardinality = false;
-    int64_t batch_size = 0;  // > 0: so many results in turn will be a batch
+    int64_t batch_size = 0;  // > 0: that many consecutive results will form a batch
   };
   ParallelMapDataset(std::string kind, Signature signature, RefPtr<const Dataset> input,
                      std::unique_ptr<ElementFunction> f, Options options)
@@ -75,7 +75,7 @@ class ParallelMapDataset final : public UnaryDataset {
 
     bool MayWait(int64_t n) const override {
       SoonLock lock(mu_);
-      // It computes and, as in stages without threads, waits for files at most.
+      // It only computes and, as in stages without threads, waits at most for files.
       if (ConsumerHelps()) return false;
       int64_t ready = 0;
       for (const auto& slot : slots_) {
@@ -114,13 +114,13 @@ class ParallelMapDataset final : public UnaryDataset {
 
    private:
     using Clock = CallsAtATime::Clock;
-    // The place of one result, in the order of the input.
+    // One result, in the order of the input.
     struct Slot {
       Element element;
       Status status;
       bool done = false;
       bool end = false;
-      // Where a batch will have it; null: not known.
+      // Its destination in a batch; null: unknown.
       std::shared_ptr<RowPlaces> places;
       int64_t row = 0;
     };
@@ -132,13 +132,13 @@ class ParallelMapDataset final : public UnaryDataset {
           Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return FindDone(&found); }));
       const std::shared_ptr<Slot> slot = std::move(slots_[found]);
       slots_.erase(slots_.begin() + static_cast<ptrdiff_t>(found));
-      // The threads are woken for several elements at a time.
+      // The threads are woken for several elements together.
       if (static_cast<int64_t>(slots_.size()) <= calls_.limit() + kAhead / 2) work_.NotifyAll();
       if (slot->end) {
         ended_ = *end = true;
         return Status();
       }
-      // As in TensorFlow a function that says that there is nothing more ends the dataset.
+      // As in TensorFlow, OutOfRange from the function ends the dataset.
       if (errors::IsOutOfRange(slot->status)) {
         if (dataset_.options_.keeps_cardinality) {
           return errors::InvalidArgument("Function invocation produced OutOfRangeError: ",
@@ -163,16 +163,16 @@ class ParallelMapDataset final : public UnaryDataset {
       return false;
     }
 
-    // A consumer that comes back at once makes calls itself, as one of the threads: to wake a thread, and to
-    // be woken by it, takes as long as calls that are short.
+    // A consumer that returns immediately makes calls itself, like one of the threads: waking a thread, and
+    // being woken by it, takes as long as short calls.
     bool ConsumerHelps() const MR_REQUIRES(mu_) {
       return consumer_helps_ && cost_.count() > 0 && cost_ < kShortCall;
     }
-    // Makes calls until the next result is there, or until there is none to make.
+    // Makes calls until the next result is available, or there are no more to make.
     void Help(Context& ctx) MR_REQUIRES(mu_) {
       size_t found = 0;
       if (FindDone(&found)) return;
-      // One that is away for long enough for a thread to wake does better with all threads at work.
+      // A consumer that stays away long enough for a thread to wake is faster with all threads working.
       if (served_ != Clock::time_point() && Clock::now() - served_ > kAway &&
           ++times_away_ == kMostTimesAway) {
         consumer_helps_ = false;
@@ -188,13 +188,13 @@ class ParallelMapDataset final : public UnaryDataset {
         }
       }
     }
-    // Waits for what takes no longer than reading an element, mostly. False: it has not come.
+    // Spins for a time in which reading an element usually ends. False: it has not.
     bool Spin(Context& ctx, FunctionRef<bool()> ready) MR_REQUIRES(mu_) {
       const MeteredWait wait(ctx.call);
       constexpr int kPauses = 8;
       const auto deadline = Clock::now() + std::min<Clock::duration>(2 * reading_cost_, kLongestSpin);
       while (!ready() && Clock::now() < deadline) {
-        // Acquire: pairs with the release of Happened; what has changed is then read under the lock.
+        // Acquire: pairs with the release of Happened; the changes are then read with the lock.
         const int64_t seen = happened_.load(std::memory_order_acquire);
         mu_.Unlock();
         do {
@@ -204,7 +204,7 @@ class ParallelMapDataset final : public UnaryDataset {
       }
       return ready();
     }
-    // Tells those who spin.
+    // Notifies spinning threads.
     void Happened() { happened_.fetch_add(1, std::memory_order_release); }
 
     Status StartThreads(Context& ctx) MR_REQUIRES(mu_) {
@@ -219,7 +219,7 @@ class ParallelMapDataset final : public UnaryDataset {
       return Status();
     }
 
-    // What was read of an element, for its call.
+    // The input of a call.
     struct Job {
       std::shared_ptr<Slot> slot;
       Element args;
@@ -227,8 +227,8 @@ class ParallelMapDataset final : public UnaryDataset {
       Clock::duration reading_took{};
     };
 
-    // Where the consumer helps, one thread reads all elements, so that what the input keeps of them stays in
-    // its caches; the others and the consumer make the calls, and the reader when these fall behind.
+    // If the consumer helps, one thread reads all elements, so that the input's data stays in its caches; the
+    // others and the consumer make the calls, and so does the reader if they fall behind.
     bool MayRead(int64_t thread) const MR_REQUIRES(mu_) {
       return !paused_ && !reading_ && !input_done_ && thread < calls_.limit() &&
              (thread == 0 || !ConsumerHelps()) &&
@@ -266,7 +266,7 @@ class ParallelMapDataset final : public UnaryDataset {
       jobs_.pop_front();
       Call(std::move(job));
     }
-    // Reads an element, without the lock; null: there is no call to make with it. REQUIRES: MayRead.
+    // Reads an element, without the lock; null: no call is needed for it. REQUIRES: MayRead.
     std::unique_ptr<Job> Read() MR_REQUIRES(mu_) {
       std::unique_ptr<Job> job;
       if (!spare_jobs_.empty()) {
@@ -335,7 +335,7 @@ class ParallelMapDataset final : public UnaryDataset {
       slot.done = true;
       --busy_;
       Happened();
-      // In order, the consumer waits for the first one only.
+      // In order, the consumer only waits for the first one.
       if (paused_ || dataset_.options_.sloppy || slots_.front().get() == &slot) changed_.NotifyAll();
     }
     bool autotuned() const { return ahead_.shares != nullptr && dataset_.options_.parallelism.chosen; }
@@ -343,7 +343,7 @@ class ParallelMapDataset final : public UnaryDataset {
     static Clock::duration Mean(Clock::duration mean, Clock::duration next) {
       return mean.count() == 0 ? next : (mean * 7 + next) / 8;
     }
-    // The next row of a batch. Where batches turn out to begin elsewhere, behind an error, they are copied.
+    // The next row of a batch. If batches begin elsewhere after an error, rows are copied.
     void FindPlace(Slot* slot) MR_REQUIRES(mu_) {
       if (row_ == 0) places_ = std::make_shared<RowPlaces>(dataset_.options_.batch_size);
       slot->places = places_;
@@ -371,25 +371,25 @@ class ParallelMapDataset final : public UnaryDataset {
     const std::unique_ptr<ElementFunction::Bound> f_;
     const bool takes_texts_;
     mutable Mutex mu_;
-    CondVar changed_;  // for those who wait for results, or for all threads to be idle
+    CondVar changed_;  // for results, or for all threads being idle
     CondVar work_;     // for the threads
     std::deque<std::shared_ptr<Slot>> slots_ MR_GUARDED_BY(mu_);
     bool ended_ MR_GUARDED_BY(mu_) = false;
     bool input_done_ MR_GUARDED_BY(mu_) = false;  // its end is in a slot
-    bool reading_ MR_GUARDED_BY(mu_) = false;     // a thread is at the input
+    bool reading_ MR_GUARDED_BY(mu_) = false;     // a thread reads the input
     bool paused_ MR_GUARDED_BY(mu_) = false;      // while it is saved
     int64_t busy_ MR_GUARDED_BY(mu_) = 0;         // threads with a slot
     CallsAtATime calls_ MR_GUARDED_BY(mu_);
     bool consumer_helps_ MR_GUARDED_BY(mu_);
     const bool consumer_may_help_;
-    // Moving means: of reading an element, and of that and the call.
+    // Moving averages: of reading an element, and of reading and calling.
     Clock::duration reading_cost_ MR_GUARDED_BY(mu_){}, cost_ MR_GUARDED_BY(mu_){};
-    std::atomic<int64_t> happened_{0};               // what a thread may spin for
-    Clock::time_point served_ MR_GUARDED_BY(mu_){};  // the consumer, last
-    int times_away_ MR_GUARDED_BY(mu_) = 0;          // the consumer, for long, when it had to wait then
-    std::deque<std::unique_ptr<Job>> jobs_ MR_GUARDED_BY(mu_);         // read, and to be called for
+    std::atomic<int64_t> happened_{0};               // what spinning threads wait for
+    Clock::time_point served_ MR_GUARDED_BY(mu_){};  // when the consumer last got an element
+    int times_away_ MR_GUARDED_BY(mu_) = 0;          // long absences of the consumer before it had to wait
+    std::deque<std::unique_ptr<Job>> jobs_ MR_GUARDED_BY(mu_);         // read, still to be called
     std::vector<std::unique_ptr<Job>> spare_jobs_ MR_GUARDED_BY(mu_);  // their memory
-    std::shared_ptr<RowPlaces> places_ MR_GUARDED_BY(mu_);  // of the batch that is begun; null before row 0
+    std::shared_ptr<RowPlaces> places_ MR_GUARDED_BY(mu_);  // of the current batch; null before row 0
     int64_t row_ MR_GUARDED_BY(mu_) = 0;                    // of the next result in it
     Context ahead_;                                         // of the threads; set before they start
     StageThreads threads_{mu_, work_};
@@ -441,7 +441,7 @@ Status ParallelMapDataset::It::Restore(Context& ctx, const StateReader& state) {
     MR_ASSIGN_OR_RETURN(slot->element, state.ReadElement(StrCat("element", i)));
     slots_.push_back(std::move(slot));
   }
-  // The rows before have no place, and neither have the others of that batch.
+  // Earlier rows have no place, and neither have the others of that batch.
   const int64_t batch = std::max<int64_t>(dataset_.options_.batch_size, 1);
   row_ = slots % batch;
   return UnaryIterator::Restore(ctx, state);

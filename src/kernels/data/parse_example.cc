@@ -12,7 +12,7 @@
 namespace millrace::data {
 namespace {
 
-// Gives the components in the order of their keys; a sparse one as a vector of three variants.
+// Outputs the components in the order of their keys; a sparse one as a vector of three variants.
 class ParseExamples final : public ElementFunction {
  public:
   ParseExamples(io::FeatureTable table, std::vector<int> order)

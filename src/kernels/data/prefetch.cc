@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Elements that a thread of its own gets ahead of time.
+// Elements that a separate thread gets ahead of time.
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -15,8 +15,8 @@ namespace {
 
 class PrefetchDataset final : public UnaryDataset {
  public:
-  // `slack_period` > 0: the consumer takes so many elements for a step and is busy when it begins. The thread
-  // pauses then for a part of the time that elements have waited for the consumer.
+  // `slack_period` > 0: the consumer takes this number of elements per step and is busy at its start. The
+  // thread then pauses for a part of the time for which elements have waited for the consumer.
   PrefetchDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t buffer_size,
                   int64_t slack_period)
       : UnaryDataset(std::move(kind), std::move(signature), std::move(input)),
@@ -62,7 +62,7 @@ class PrefetchDataset final : public UnaryDataset {
       const Status status = std::move(first.status);
       *out = std::move(first.element);
       ready_.pop_front();
-      // The thread is woken for several elements at a time.
+      // The thread is woken for several elements together.
       if (ready_.size() <= limit_ / 2) changed_.NotifyAll();
       return status;
     }
@@ -106,8 +106,8 @@ class PrefetchDataset final : public UnaryDataset {
       bool end = false;
       Clock::time_point made;
     };
-    static constexpr int kPausedPart = 5;      // one part of so many
-    static constexpr size_t kMostAhead = 512;  // where the size follows from the consumer
+    static constexpr int kPausedPart = 5;      // the reciprocal of that part
+    static constexpr size_t kMostAhead = 512;  // if the size depends on the consumer
 
     Status StartThread(Context& ctx) MR_REQUIRES(mu_) {
       if (threads_.size() > 0) return Status();
@@ -119,7 +119,7 @@ class PrefetchDataset final : public UnaryDataset {
         {
           MutexLock lock(mu_);
           reading_ = false;
-          // The consumer waits for the first one only.
+          // The consumer only waits for the first one.
           if (ready_.size() <= 1 || paused_) changed_.NotifyAll();
           while (!threads_.stopping() && (paused_ || ready_.size() >= limit_)) {
             was_full_ = was_full_ || ready_.size() >= limit_;
@@ -144,7 +144,7 @@ class PrefetchDataset final : public UnaryDataset {
       }
     }
 
-    // Until the slack has passed or the consumer waits.
+    // Waits until the slack has passed or the consumer waits.
     void Pause() MR_REQUIRES(mu_) {
       const auto until = Clock::now() + slack_ / kPausedPart;
       pausing_ = true;
@@ -162,11 +162,11 @@ class PrefetchDataset final : public UnaryDataset {
     size_t limit_ MR_GUARDED_BY(mu_);
     bool was_full_ MR_GUARDED_BY(mu_) = false;
     bool paused_ MR_GUARDED_BY(mu_) = false;   // while it is saved
-    bool reading_ MR_GUARDED_BY(mu_) = false;  // the thread is at the input
-    bool pausing_ MR_GUARDED_BY(mu_) = false;  // the thread, so that the consumer has the processors
+    bool reading_ MR_GUARDED_BY(mu_) = false;  // the thread reads the input
+    bool pausing_ MR_GUARDED_BY(mu_) = false;  // the thread, to leave the processors to the consumer
     bool consumer_waits_ MR_GUARDED_BY(mu_) = false;
     int64_t made_ MR_GUARDED_BY(mu_) = 0, taken_ MR_GUARDED_BY(mu_) = 0;
-    Clock::duration slack_ MR_GUARDED_BY(mu_){};  // that elements have waited for the consumer
+    Clock::duration slack_ MR_GUARDED_BY(mu_){};  // for which elements have waited for the consumer
     Context ahead_;                               // of the thread; set before it starts
     StageThreads threads_{mu_, changed_};
   };

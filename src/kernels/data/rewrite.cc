@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Datasets that are made anew from what their ops were given, with a change: AutoShardDataset and
+// Datasets that are created again from the inputs of their ops, with a change: AutoShardDataset and
 // RebatchDataset.
 #include <algorithm>
 #include <functional>
@@ -15,7 +15,7 @@
 namespace millrace::data {
 namespace {
 
-// Datasets that read datasets that read …; deeper pipelines are not rewritten.
+// The most datasets in a chain of inputs; deeper pipelines are not rewritten.
 constexpr int kMaxDepth = 500;
 
 template <size_t n>
@@ -28,7 +28,7 @@ constexpr std::string_view kFileReaders[] = {"FixedLengthRecordDataset", "FixedL
 constexpr std::string_view kFunctionsOfElements[] = {
     "FlatMapDataset", "InterleaveDataset", "ParallelInterleaveDataset", "ParallelInterleaveDatasetV2"};
 constexpr std::string_view kSeveralInputs[] = {"ConcatenateDataset", "ZipDataset"};
-// Files of their input are files of theirs.
+// Their elements belong to the same files as those of their input.
 constexpr std::string_view kPassFilesOn[] = {"BatchDataset",
                                              "BatchDatasetV2",
                                              "CacheDataset",
@@ -55,7 +55,7 @@ constexpr std::string_view kPassFilesOn[] = {"BatchDataset",
                                              "WindowDataset"};
 constexpr std::string_view kBatches[] = {"BatchDataset", "BatchDatasetV2", "MapAndBatchDataset",
                                          "PaddedBatchDataset", "PaddedBatchDatasetV2"};
-// Smaller batches of their input are smaller batches of theirs.
+// Their elements are batches if those of their input are.
 constexpr std::string_view kPassBatchesOn[] = {
     "CacheDataset",    "CacheDatasetV2",  "MapDataset",
     "ModelDataset",    "OptimizeDataset", "ParallelMapDataset",
@@ -64,8 +64,8 @@ constexpr std::string_view kPassBatchesOn[] = {
 
 using Rewrite = std::function<StatusOr<RefPtr<const Dataset>>(const Dataset&)>;
 
-// `dataset` made anew with its inputs that are datasets, or only the first one, rewritten; and with `attrs`,
-// if not null.
+// Creates `dataset` again with its input datasets, or only the first one, rewritten; and with `attrs`, if not
+// null.
 StatusOr<RefPtr<const Dataset>> WithInputs(KernelContext& context, const Dataset& dataset, bool all,
                                            const Rewrite& rewrite,
                                            std::shared_ptr<const AttrMap> attrs = nullptr) {
@@ -81,7 +81,7 @@ StatusOr<RefPtr<const Dataset>> WithInputs(KernelContext& context, const Dataset
   return Remake(context, std::move(origin));
 }
 
-// The n-th of several workers' elements, each with one at least.
+// The share of one of several workers; each gets at least one element.
 StatusOr<RefPtr<const Dataset>> Shard(KernelContext& context, const Dataset& dataset, int64_t shards,
                                       int64_t index) {
   auto origin = std::make_shared<Origin>();
@@ -126,7 +126,7 @@ class AutoShardKernel final : public RewriteKernel {
     return Shard(args.context(), *input, workers, index);
   }
 
-  // NotFound when the elements don't come from files that can be told apart.
+  // NotFound if the elements don't come from separate files.
   StatusOr<RefPtr<const Dataset>> ByFiles(KernelContext& context, const Dataset& dataset, int64_t workers,
                                           int64_t index, int depth) const {
     if (dataset.origin() == nullptr || depth > kMaxDepth) return errors::NotFound("No files");
@@ -142,7 +142,7 @@ class AutoShardKernel final : public RewriteKernel {
                       [&](const Dataset& names) { return Shard(context, names, workers, index); });
   }
 
-  // Whether the op makes a dataset of each element with a function that reads files.
+  // Whether the op makes a dataset from each element with a function that reads files.
   StatusOr<bool> ReadsFiles(const Origin& origin) const {
     if (!IsOneOf(origin.op, kFunctionsOfElements) || functions_ == nullptr) return false;
     MR_ASSIGN_OR_RETURN(const NameAttrList f, origin.attrs->Get<NameAttrList>("f"));
@@ -156,7 +156,7 @@ class AutoShardKernel final : public RewriteKernel {
   }
 };
 
-// Batches cut into pieces, as many as there are replicas, of one size but for the last.
+// Splits batches into as many pieces as there are replicas, of equal size except for the last.
 class PiecesDataset final : public UnaryDataset {
  public:
   PiecesDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t pieces)
@@ -285,7 +285,7 @@ class RebatchKernel final : public RewriteKernel {
     return Remake(context, std::move(origin));
   }
 
-  // The attributes of the dataset's op, with shapes whose first size, where one is said, is another.
+  // The attributes of the dataset's op, with another first size in shapes in which it is known.
   static std::shared_ptr<const AttrMap> AnyFirstDim(const Dataset& dataset, int64_t size) {
     AttrMap attrs = *dataset.origin()->attrs;
     std::vector<PartialShape> shapes;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Elements in random order, the same as TensorFlow's for the same seeds.
+// ShuffleDataset: elements in random order, the same as TensorFlow's for the same seeds.
 #include <algorithm>
 #include <deque>
 #include <type_traits>
@@ -21,7 +21,7 @@ struct Seeds {
   int64_t seed = 0, seed2 = 0;
 };
 
-// No seeds means random ones.
+// Two zero seeds mean random ones.
 Seeds Resolve(Seeds seeds) {
   if (seeds.seed != 0 || seeds.seed2 != 0) return seeds;
   return {static_cast<int64_t>(RandomSeed64()), static_cast<int64_t>(RandomSeed64())};
@@ -30,7 +30,7 @@ PhiloxRandom Generator(Seeds seeds) {
   return PhiloxRandom(static_cast<uint64_t>(seeds.seed), static_cast<uint64_t>(seeds.seed2));
 }
 
-// Gives each iteration its seeds. Thread-safe.
+// Provides the seeds of each iteration. Thread-safe.
 class SeedGenerator final : public Resource {
  public:
   explicit SeedGenerator(Seeds seeds) : base_(Resolve(seeds)), stream_(Generator(base_)) {}
@@ -64,8 +64,8 @@ class SeedGenerator final : public Resource {
   PhiloxStream stream_ MR_GUARDED_BY(mu_);
 };
 
-// A buffer of elements, of which each element that goes out is drawn; the next of the input takes its place.
-// Repeats the input itself: an iteration begins to fill the buffer while the one before is still drawn from.
+// A buffer from which elements are drawn; the next input element replaces a drawn one. Repeats the input
+// itself: a new iteration begins to fill the buffer while elements of the previous one are still drawn.
 class ShuffleDataset final : public UnaryDataset {
  public:
   ShuffleDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t buffer_size,
@@ -83,7 +83,7 @@ class ShuffleDataset final : public UnaryDataset {
   }
 
  protected:
-  // Elements that are one text each are held as such, which takes less time than a tensor for each.
+  // Elements of one string each are stored as strings, which is faster than a tensor for each.
   template <typename Held>
   class It final : public UnaryIterator<ShuffleDataset> {
    public:
@@ -127,7 +127,7 @@ class ShuffleDataset final : public UnaryDataset {
       if constexpr (kTexts) {
         const auto give = [&](std::string&& text) {
           sink.Add(text);
-          // The next text that is read gets the memory.
+          // The next string that is read gets the memory.
           constexpr size_t kMostKept = 4 << 10;
           if (input_ != nullptr && text.capacity() <= kMostKept) spare_.push_back(std::move(text));
         };
@@ -151,7 +151,7 @@ class ShuffleDataset final : public UnaryDataset {
         begin = 0;
       }
     };
-    // The buffer is not filled further when it has elements of that many iterations.
+    // The buffer is not filled further when it contains elements of this number of iterations.
     static constexpr int64_t kMostEpochs = 3;
 
     static Status ToElement(Held held, Element* out) {
@@ -189,7 +189,7 @@ class ShuffleDataset final : public UnaryDataset {
       std::vector<Held>& from = epochs_.front().waiting;
       size_t& begin = epochs_.front().begin;
       const size_t drawn = begin + Draw() % (from.size() - begin);
-      // The first one takes the place of what is drawn.
+      // The first one replaces the drawn one.
       Held taken = std::move(from[drawn]);
       if (drawn != begin) from[drawn] = std::move(from[begin]);
       ++begin;
@@ -198,8 +198,8 @@ class ShuffleDataset final : public UnaryDataset {
       return taken;
     }
 
-    // Calls give(std::string&&) for the next n texts, or those that are left. The texts that are needed for
-    // them are read together; each is drawn as soon as the buffer is full, as if they came one by one.
+    // Calls give(std::string&&) for the next n strings, or the remaining ones. The strings needed for them
+    // are read together; each is drawn as soon as the buffer is full, as if they were read one by one.
     // REQUIRES: the input gives rows, once.
     template <typename Give>
     Status DrawTexts(Context& ctx, int64_t n, const Give& give, int64_t* got) {
@@ -217,7 +217,7 @@ class ShuffleDataset final : public UnaryDataset {
           ++it_.held_;
           Draw(it_.dataset_.buffer_size_);
         }
-        // While so many are held.
+        // Draws while at least this number is held.
         void Draw(int64_t least) {
           for (; got_ < n_ && static_cast<int64_t>(it_.held_) >= least; ++got_) give_(it_.Take());
         }
@@ -234,7 +234,7 @@ class ShuffleDataset final : public UnaryDataset {
       filler.Draw(dataset_.buffer_size_);
       while (*got < n && input_ != nullptr) {
         if (ctx.cancelled()) return CancelledStatus();
-        // So many are read in any case, unless the input ends.
+        // This number is read in any case, unless the input ends.
         const int64_t room = dataset_.buffer_size_ - static_cast<int64_t>(held_);
         const int64_t wanted = std::min(std::min(room, kMostAtOnce) + (n - *got) - 1, kMostAtOnce);
         int64_t read = 0;
@@ -269,7 +269,7 @@ class ShuffleDataset final : public UnaryDataset {
           continue;
         }
         ++done_;
-        // An input without elements would be repeated for ever.
+        // An empty input would be repeated endlessly.
         if (done_ == dataset_.count_ || (dataset_.count_ < 0 && !any_)) {
           input_.reset();
           break;
@@ -290,7 +290,7 @@ class ShuffleDataset final : public UnaryDataset {
     size_t held_ = 0;
     int64_t done_ = 0;  // iterations of the input that have ended
     bool any_ = false;
-    std::vector<std::string> spare_;  // memory of texts that were given
+    std::vector<std::string> spare_;  // memory of strings that were output
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
     MR_ASSIGN_OR_RETURN(std::unique_ptr<Iterator> in, input().NewIterator(ctx));
@@ -403,7 +403,7 @@ StatusOr<RefPtr<const Dataset>> MakeShuffleAndRepeat(const NodeArgs& args) {
                                         Resolve(seeds), nullptr);
 }
 
-// A new seed generator with each run.
+// Creates a new seed generator in each run.
 class SeedGeneratorKernel final : public NodeKernel {
  public:
   using NodeKernel::NodeKernel;

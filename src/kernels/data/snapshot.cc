@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// SnapshotDataset: elements that the first reader of a dataset writes to files, and later ones read there.
+// SnapshotDataset: the first reader of a dataset writes its elements to files, later ones read these.
 #include <chrono>
 #include <memory>
 #include <random>
@@ -47,7 +47,7 @@ class SnapshotFiles {
  public:
   explicit SnapshotFiles(const SnapshotOptions& options) : options_(options) {}
 
-  // NotFound when there is none.
+  // NotFound if there is none.
   StatusOr<pb::SnapshotMetadataRecord> Metadata() const {
     MR_ASSIGN_OR_RETURN(const std::string bytes,
                         ReadFileToString(Env::Posix(), MetadataPath(), kMostMetadata));
@@ -73,7 +73,7 @@ class SnapshotFiles {
   const SnapshotOptions& options_;
 };
 
-// Elements into shards.
+// Writes elements to shards.
 class SnapshotWriter {
  public:
   explicit SnapshotWriter(const SnapshotOptions& options) : options_(options), files_(options) {}
@@ -100,7 +100,7 @@ class SnapshotWriter {
     bytes_ += static_cast<int64_t>(size);
     return writer_->Write(record.SerializeAsString());
   }
-  // Others read it from now on, unless one has begun it again meanwhile.
+  // From now on others read it, unless another writer has started over meanwhile.
   Status Finish() {
     if (writer_ == nullptr && shard_ == 0) MR_RETURN_IF_ERROR(OpenShard());
     if (writer_ != nullptr) MR_RETURN_IF_ERROR(CloseShard());
@@ -135,7 +135,7 @@ class SnapshotWriter {
   int64_t shard_ = 0, bytes_ = 0;
 };
 
-// Elements out of the shards of a finished run.
+// Reads elements from the shards of a finished run.
 class SnapshotReader {
  public:
   SnapshotReader(const SnapshotOptions& options, std::string run)
@@ -204,7 +204,7 @@ class SnapshotDataset final : public UnaryDataset {
       state.Write("ended", int64_t{ended_});
       return UnaryIterator::Save(ctx, state);
     }
-    // One that was writing writes no more: the elements before are not there to be written.
+    // A restored writer writes no more: the earlier elements are not available.
     Status Restore(Context& ctx, const StateReader& state) override {
       MR_ASSIGN_OR_RETURN(const int64_t next, state.Count("next"));
       MR_ASSIGN_OR_RETURN(const int64_t ended, state.Count("ended", 1));
@@ -231,7 +231,7 @@ class SnapshotDataset final : public UnaryDataset {
     }
 
    private:
-    // Reads what is finished, writes what nobody else writes.
+    // Reads a finished snapshot; writes one if no other writer does.
     Status Begin() {
       const SnapshotOptions& options = dataset_.options_;
       const auto found = SnapshotFiles(options).Metadata();
@@ -248,7 +248,7 @@ class SnapshotDataset final : public UnaryDataset {
     }
 
     bool begun_ = false, ended_ = false;
-    std::unique_ptr<SnapshotReader> reader_;  // of these at most one
+    std::unique_ptr<SnapshotReader> reader_;  // at most one of these is set
     std::unique_ptr<SnapshotWriter> writer_;
     int64_t next_ = 0;
   };

@@ -127,7 +127,7 @@ class TensorSliceDataset final : public Dataset {
   std::vector<TensorShape> row_shapes_;
 };
 
-// The rows of a sparse tensor: of each the indices, the values and the dense shape without the first
+// The rows of a sparse tensor: for each the indices, the values and the dense shape without the first
 // dimension.
 class SparseSliceDataset final : public Dataset {
  public:
@@ -150,7 +150,7 @@ class SparseSliceDataset final : public Dataset {
       const Tensor& indices = dataset_.indices_;
       const int64_t rank = indices.dim(1);
       const int64_t* const rows = indices.data<int64_t>();
-      // The entries are in order, so each row's lie together.
+      // The entries are in order, so those of each row are contiguous.
       const int64_t begin = at_;
       while (at_ < indices.dim(0) && rows[at_ * rank] == next_) ++at_;
       const int64_t n = at_ - begin;
@@ -179,7 +179,7 @@ class SparseSliceDataset final : public Dataset {
 
    private:
     const SparseSliceDataset& dataset_;
-    int64_t at_ = 0;  // the first entry that is not in an earlier row
+    int64_t at_ = 0;  // the first entry after the earlier rows
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& /*ctx*/) const override {
     return std::unique_ptr<Iterator>(std::make_unique<It>(*this));

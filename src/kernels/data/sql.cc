@@ -41,7 +41,7 @@ class SqlDataset final : public Dataset {
       state.Write("ended", int64_t{ended_});
       return Status();
     }
-    // The rows that were read are read again: they have no numbers of their own.
+    // The earlier rows are read again: rows can't be addressed by index.
     Status Restore(Context& ctx, const StateReader& state) override {
       MR_ASSIGN_OR_RETURN(const int64_t read, state.Count("read"));
       MR_ASSIGN_OR_RETURN(const int64_t ended, state.Count("ended", 1));

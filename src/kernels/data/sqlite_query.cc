@@ -11,12 +11,12 @@
 namespace millrace::data {
 namespace {
 
-// Between two looks at whether the caller was cancelled, in steps of SQLite's machine.
+// The interval of checks for cancellation, in steps of SQLite's virtual machine.
 constexpr int kStepsBetweenLooks = 10000;
 
 template <typename T>
 Tensor Number(sqlite3_stmt* statement, int column) {
-  // As SQLite's 32-bit integers, of which narrower ones are the lowest bits.
+  // As SQLite's 32-bit integers, the lowest bits of which narrower ones are.
   if constexpr (sizeof(T) < sizeof(int64_t))
     return Tensor::Scalar(static_cast<T>(sqlite3_column_int(statement, column)));
   return Tensor::Scalar(static_cast<T>(sqlite3_column_int64(statement, column)));
@@ -87,7 +87,7 @@ StatusOr<std::unique_ptr<SqliteQuery>> SqliteQuery::Open(const std::string& path
     return errors::InvalidArgument("A query of ", query.size(), " bytes is too long");
   }
   std::unique_ptr<SqliteQuery> made(new SqliteQuery(types));
-  // A path is a path and no URI, which could ask for another mode.
+  // Not a URI, which could request another mode.
   if (sqlite3_open_v2(path.c_str(), &made->database_, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr) !=
       SQLITE_OK) {
     const Status status = made->Error();

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Measurements of elements, and where they are collected.
+// Measurements of elements, and their aggregators.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -19,8 +19,8 @@
 namespace millrace::data {
 namespace {
 
-// Upper bounds of the buckets of TensorFlow's histograms of positive values: 1e-12, each 1.1 times the one
-// before.
+// Upper limits of the buckets of TensorFlow's histograms of positive values: 1e-12, then each 1.1 times the
+// previous one.
 const std::vector<double>& BucketLimits() {
   static const std::vector<double>& limits = *[] {
     auto* made = new std::vector<double>{0};
@@ -47,14 +47,14 @@ class AggregatorResource final : public Resource, public StatsAggregator {
     h.sum += value;
     h.squares += value * value;
     if (log_ == nullptr) return;
-    // As a summary of its own; the step is the number of values.
+    // As a separate summary; the step is the number of values.
     tensorflow::Event event;
     event.set_wall_time(EventTime());
     event.set_step(static_cast<int64_t>(h.num));
     Write(name, h, event.mutable_summary());
     log_->Write(event, nullptr).IgnoreError("statistics stop no pipeline");
   }
-  // From now on each value of a histogram is written, too. FailedPrecondition when another writer does that.
+  // From now on each value of a histogram is also written. FailedPrecondition if there is another writer.
   Status SetWriter(RefPtr<SummarySink> log) {
     MutexLock lock(mu_);
     if (log_ != nullptr && log_ != log) {
@@ -67,7 +67,7 @@ class AggregatorResource final : public Resource, public StatsAggregator {
     MutexLock lock(mu_);
     counters_[name] += value;
   }
-  // A Summary, serialized.
+  // Returns a serialized Summary.
   std::string Summary() const {
     tensorflow::Summary summary;
     MutexLock lock(mu_);
@@ -107,7 +107,7 @@ class AggregatorResource final : public Resource, public StatsAggregator {
   std::map<std::string, int64_t> counters_ MR_GUARDED_BY(mu_);
 };
 
-// Names with a prefix.
+// Adds a prefix to names.
 class Tagged final : public StatsAggregator {
  public:
   Tagged(StatsAggregator& to, const std::string& tag) : to_(to), prefix_(tag.empty() ? "" : tag + "::") {}
@@ -138,7 +138,7 @@ class SetStatsAggregatorDataset final : public UnaryDataset {
         : UnaryIterator(dataset, nullptr), tagged_(*dataset.aggregator_, dataset.tag_) {
       input_ = std::move(input);
     }
-    // Its stages leave what they measure in tagged_.
+    // Its stages write their measurements to tagged_.
     ~It() override { input_.reset(); }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       Context inner = ctx;

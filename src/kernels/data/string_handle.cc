@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Iterators by name, so that one can be fed.
+// String handles of iterators, so that an iterator can be fed.
 #include "kernels/data/string_handle.h"
 
 #include "tensor/tensor_codec.h"

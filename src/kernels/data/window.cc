@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Datasets whose elements are datasets of elements, and rows of batches.
+// Datasets whose elements are datasets of elements, or rows of batches.
 #include <algorithm>
 #include <deque>
 
@@ -14,7 +14,7 @@
 namespace millrace::data {
 namespace {
 
-// Elements that are there.
+// Elements in memory.
 class MemoryDataset final : public Dataset {
  public:
   MemoryDataset(Signature signature, std::vector<Element> elements)
@@ -52,8 +52,8 @@ class MemoryDataset final : public Dataset {
   const std::vector<Element> elements_;
 };
 
-// Windows of `size` elements, `stride` apart, each of which begins `shift` behind the one before. A window is
-// a dataset for each component or, joined, a batch.
+// Windows of `size` elements, `stride` apart; each begins `shift` elements after the previous one. A window
+// is a dataset for each component or, joined, a batch.
 class WindowDataset final : public UnaryDataset {
  public:
   struct Options {
@@ -72,7 +72,7 @@ class WindowDataset final : public UnaryDataset {
   }
 
  protected:
-  // From the first element of a window to its last.
+  // The number of elements from the first to the last of a window.
   int64_t Span() const {
     const int64_t steps = ManyTimes(o_.size - 1, o_.stride);
     return steps == INT64_MAX ? steps : steps + 1;
@@ -139,7 +139,7 @@ class WindowDataset final : public UnaryDataset {
 
    private:
     std::deque<Element> held_;  // from the first one of the next window on
-    int64_t to_skip_ = 0;       // between it and what was read
+    int64_t to_skip_ = 0;       // between it and the input's position
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
     return MakeUnary<It>(*this, ctx);
@@ -163,7 +163,7 @@ class WindowDataset final : public UnaryDataset {
   const Options o_;
 };
 
-// The rows of each element.
+// Splits each element into its rows.
 class UnbatchDataset final : public UnaryDataset {
  public:
   using UnaryDataset::UnaryDataset;

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// variable = input `i`: takes the buffer over when it has no other reference, else has the device copy.
+// variable = input `i`: takes the buffer over if it has no other reference, else copies on the device.
 Status StoreOnDevice(KernelContext& context, int i, Tensor& variable) {
   const Tensor& value = context.input(i);
   if (context.kernel().input_on_host(i)) return StoreInput(context, i, variable);
@@ -19,7 +19,7 @@ Status StoreOnDevice(KernelContext& context, int i, Tensor& variable) {
       variable = std::move(taken);
       return Status();
     }
-    // It was a constant of the graph, which stays: the reference just taken is dropped.
+    // The buffer belongs to a constant of the graph: releases the reference just taken.
   }
   const Tensor& source = context.input(i);
   if (variable.shape() == source.shape() && variable.raw_data() == source.raw_data()) return Status();

@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-// A constant in device memory: it is copied there once, by work that comes before all that uses it.
+// A constant in device memory: copied there once, by work that precedes all of its uses.
 class DeviceConstKernel final : public OpKernel {
  public:
   explicit DeviceConstKernel(KernelConstruction& c) : OpKernel(c) {

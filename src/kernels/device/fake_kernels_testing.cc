@@ -21,7 +21,7 @@ namespace {
 
 FakeDevice& DeviceIn(const KernelContext& context) { return static_cast<FakeDevice&>(context.device()); }
 
-// The services that kernels of CPUs need, on any thread.
+// The services that CPU kernels need, on any thread.
 struct FakeCpu {
   FakeCpu() : resources("/device:CPU:0") {
     DeviceFactoryRegistry factories;
@@ -44,7 +44,7 @@ FakeCpu& Cpu() {
   return *cpu;
 }
 
-// A tensor as work in the stream remembers it: what is in device memory only by its address.
+// A tensor as recorded for work in the stream: one in device memory only by its address.
 struct Operand {
   explicit Operand(const Tensor& tensor, bool on_host)
       : dtype(tensor.dtype()),
@@ -57,7 +57,7 @@ struct Operand {
   const void* at;
   std::optional<Tensor> host;
 
-  // On the device's thread: a tensor that a kernel of a CPU can use.
+  // On the device's thread: a tensor that a CPU kernel can use.
   Tensor Open(const FakeDevice& device) const {
     if (host) return *host;
     if (at == nullptr) return Tensor(dtype, shape);
@@ -67,7 +67,7 @@ struct Operand {
   }
 };
 
-// The kernel of a CPU, and what it would give.
+// The CPU kernel, and its outputs.
 class CpuKernel {
  public:
   explicit CpuKernel(KernelConstruction& c) {
@@ -80,7 +80,7 @@ class CpuKernel {
     }
   }
 
-  // The shapes of the outputs, from those of the inputs and the values of those that are in host memory.
+  // The shapes of the outputs, from those of the inputs and the values of inputs in host memory.
   StatusOr<std::vector<TensorShape>> OutputShapes(const KernelContext& context) const {
     std::vector<PartialShape> inputs;
     for (int i = 0; i < context.num_inputs(); ++i) inputs.emplace_back(context.input(i).shape());
@@ -129,7 +129,7 @@ class CpuKernel {
     return kernel_->Compute(context);
   }
 
-  // The status of the CPU's kernel for inputs of these shapes; else `otherwise`.
+  // The status of the CPU kernel for inputs of these shapes; else `otherwise`.
   Status ErrorOf(const KernelContext& context, Status otherwise) const {
     std::vector<Tensor> inputs;
     for (int i = 0; i < context.num_inputs(); ++i) {
@@ -145,8 +145,8 @@ class CpuKernel {
   std::shared_ptr<OpKernel> kernel_;
 };
 
-// Puts the work of one run into the stream. `report` gets the error of the kernel of the CPU; null: that
-// breaks the stream.
+// Adds the work of one run to the stream. `report` gets the error of the CPU kernel; null: an error breaks
+// the stream.
 Status Launch(KernelContext& context, const std::shared_ptr<const CpuKernel>& kernel,
               const std::shared_ptr<Status>& report) {
   MR_ASSIGN_OR_RETURN(const std::vector<TensorShape> shapes, kernel->OutputShapes(context));
@@ -218,7 +218,7 @@ Status VisitFakeNumber(DataType dtype, const F& fn) {
   }
 }
 
-// variable = variable + factor * scale * change, where `scale` may be missing.
+// variable = variable + factor * scale * change, where `scale` is optional.
 Status UpdateOnDevice(KernelContext& context, Tensor& variable, double factor, const Tensor* scale,
                       const Tensor& change) {
   if (variable.shape() != change.shape())

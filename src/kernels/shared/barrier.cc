@@ -147,7 +147,7 @@ Status Barrier::Close(bool cancel_pending_enqueues) {
   bool over = false;
   {
     MutexLock lock(mu_);
-    // Closing again is fine when it cancels and the first didn't.
+    // Closing again is allowed if it cancels and the first call didn't.
     if (closed_ && (cancelled_ || !cancel_pending_enqueues))
       return errors::Cancelled("Barrier '", spec_.name, "' is already closed.");
     closed_ = true;

@@ -79,7 +79,7 @@ uint64_t HashUpTo64(const char* p, size_t n) {
   return Join(std::rotr(e + f, 43) + std::rotr(g, 30) + h, e + std::rotr(f + a, 18) + g, mul);
 }
 
-// 32 bytes and two seeds, quickly.
+// A fast mix of 32 bytes and two seeds.
 Pair Mix32(const char* p, uint64_t a, uint64_t b) {
   const uint64_t w = Load64(p), x = Load64(p + 8), y = Load64(p + 16), z = Load64(p + 24);
   a += w;
@@ -94,7 +94,7 @@ struct State {
   uint64_t x, y, z;
   Pair v{0, 0}, w{0, 0};
 
-  // 64 bytes; the last block takes its own multipliers.
+  // Mixes 64 bytes; the last block uses separate multipliers.
   void Mix(const char* p, uint64_t mul, uint64_t times) {
     x = std::rotr(x + y + v.first + Load64(p + 8), 37) * mul;
     y = std::rotr(y + v.second + Load64(p + 48), 42) * mul;
@@ -107,10 +107,10 @@ struct State {
   }
 };
 
-// One word of two, without regard to a length.
+// Combines two words to one, regardless of the length.
 uint64_t JoinWords(uint64_t u, uint64_t v) { return Join(u, v, 0x9ddfea08eb382d69ULL); }
 
-// Up to 127 bytes under a seed of two words.
+// Up to 127 bytes with a seed of two words.
 Fingerprint128 HashShort128(const char* p, size_t n, uint64_t a, uint64_t b) {
   uint64_t c, d;
   if (n <= 16) {
@@ -133,7 +133,7 @@ Fingerprint128 HashShort128(const char* p, size_t n, uint64_t a, uint64_t b) {
   return {a ^ b, JoinWords(b, a)};
 }
 
-// 128 bytes and more under a seed of two words.
+// 128 bytes and more with a seed of two words.
 Fingerprint128 HashLong128(const char* p, size_t n, uint64_t low, uint64_t high) {
   State s{low, high, n * kK1};
   s.v.first = std::rotr(high ^ kK1, 49) * kK1 + Load64(p);
@@ -149,7 +149,7 @@ Fingerprint128 HashLong128(const char* p, size_t n, uint64_t low, uint64_t high)
   s.z = s.z * kK0 + std::rotr(s.w.first, 27);
   s.w.first *= 9;
   s.v.first *= kK0;
-  // The rest in blocks that end at the last byte, and may begin before the rest does.
+  // The rest in blocks that end at the last byte, and may begin before the rest.
   for (size_t done = 0; done < n;) {
     done += 32;
     const char* const block = p + n - done;

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// Values of FarmHash's own library.
+// Values computed by FarmHash's own library.
 TEST(FingerprintTest, FarmHashOfEveryRangeOfLengths) {
   const std::string text = "The quick brown fox jumps over the lazy dog";
   const std::string longer = text + text + text;
@@ -26,14 +26,14 @@ TEST(FingerprintTest, FarmHashOfEveryRangeOfLengths) {
   EXPECT_EQ(FarmFingerprint64("a"), 12917804110809363939u);
 }
 
-// Values that TensorFlow's documents show.
+// Values in TensorFlow's documents.
 TEST(FingerprintTest, MurmurHashHasTensorFlowsSeed) {
   EXPECT_EQ(MurmurHash64("a"), 2996632905371535868u);
   EXPECT_EQ(MurmurHash64("b"), 5795986006276551370u);
   EXPECT_EQ(MurmurHash64("c"), 14899841994519054197u);
 }
 
-// The vector of SipHash's paper, and values that TensorFlow's documents show.
+// The vector in SipHash's paper, and values in TensorFlow's documents.
 TEST(FingerprintTest, SipHash) {
   std::string bytes;
   for (char c = 0; c < 15; ++c) bytes += c;

@@ -31,12 +31,12 @@ std::unique_ptr<QueueStore> MakeStore(QueueKind kind, const QueueSpec& spec) {
   }
 }
 
-// A padding queue speaks of itself as the FIFO queue it is, except about batches.
+// Messages of a padding queue name it as a FIFO queue, except about batches.
 std::string_view NameForSingles(QueueKind kind) {
   return QueueOpName(kind == QueueKind::kPaddingFifo ? QueueKind::kFifo : kind);
 }
 
-// Row `i` of a batch without its dimension 0, sharing the buffer.
+// Row `i` of a batch without dimension 0, sharing the buffer.
 Tensor RowOf(const Tensor& batch, int64_t i) {
   const Tensor row = batch.Slice(i, i + 1);
   TensorShape shape = row.shape();
@@ -183,7 +183,7 @@ void Queue::Cancel(uint64_t id, bool is_dequeue) {
 
 void Queue::Finish(std::vector<Finished>& finished) {
   for (Finished& f : finished) {
-    // Doesn't wait for a cancellation in progress, which may be what runs this. Its callback then finds
+    // Doesn't wait for a running callback, in which this may run. It then finds
     // nothing.
     if (f.attempt.token != CancellationManager::kInvalidToken) {
       f.attempt.cancellation->TryDeregister(f.attempt.token);
@@ -244,8 +244,8 @@ Queue::Progress Queue::AdvanceEnqueue(Attempt& attempt, Status* status) {
   if (attempt.action == Action::kEnqueue) {
     store_->Push(attempt.tensors.data());
   } else {
-    // A row shares the batch's buffer where elements leave in their order. Elsewhere a few that stay long
-    // would keep whole batches alive.
+    // A row shares the batch's buffer if elements are dequeued in order. Otherwise a few long-lived elements
+    // would keep whole batches in memory.
     const bool share = kind_ == QueueKind::kFifo || kind_ == QueueKind::kPaddingFifo;
     std::vector<Tensor> row(attempt.tensors.size());
     for (int64_t i = 0; i < n; ++i, ++attempt.moved) {

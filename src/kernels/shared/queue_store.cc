@@ -62,7 +62,7 @@ class RandomStore final : public QueueStore {
   }
 
  private:
-  // The samples of a block come from its first to its last.
+  // The samples of a block are used from the first to the last.
   uint32_t NextSample() {
     if (next_ == PhiloxRandom::kResultElementCount) {
       block_ = generator_();

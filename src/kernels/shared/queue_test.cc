@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 constexpr QueueKind kAllKinds[] = {QueueKind::kFifo, QueueKind::kPaddingFifo, QueueKind::kRandomShuffle,
                                    QueueKind::kPriority};
 
-// A queue of int64 scalars, whatever its kind.
+// A queue of int64 scalars, of any kind.
 QueueSpec Scalars(int64_t capacity = 100) {
   QueueSpec spec;
   spec.name = "q";
@@ -40,7 +40,7 @@ RefPtr<Queue> Make(QueueKind kind, const QueueSpec& spec) {
   return *std::move(made);
 }
 
-// One operation as it was asked for and how it ended.
+// One operation and its result.
 struct Op {
   CancellationManager cancellation;
   bool done = false;
@@ -278,7 +278,7 @@ TEST(QueueTest, ARandomQueueKeepsSomeElementsUntilClosed) {
   EXPECT_EQ(rest.values.size(), 2u);
 }
 
-// The order that the definition gives: swap the drawn element with the last, Philox numbers of the seeds.
+// The order by definition: swap the drawn element with the last, Philox numbers of the seeds.
 TEST(QueueTest, ARandomQueueDrawsByItsSeeds) {
   QueueSpec spec = Scalars();
   spec.seed = 87654321;
@@ -420,17 +420,17 @@ TEST(QueueTest, ElementsAndBatchesAreChecked) {
             errors::InvalidArgument("Expected priority element to be a scalar, but received shape: [2]"));
 }
 
-// Random operations against a queue that is a deque and two lines of waiting operations.
+// Random operations, compared with a model of a deque and two lines of waiting operations.
 class Model {
  public:
   explicit Model(int64_t capacity) : capacity_(capacity) {}
   struct Waiting {
     size_t op;
     Action action;
-    std::deque<int64_t> values;  // enqueue: still to go in; dequeue: gathered
+    std::deque<int64_t> values;  // enqueue: still to be added; dequeue: collected
     size_t requested;
   };
-  std::vector<std::string> results;  // by op; "" while it waits
+  std::vector<std::string> results;  // by operation; "" while it waits
 
   void Submit(size_t op, Action action, std::deque<int64_t> values, size_t requested) {
     results.resize(op + 1);
@@ -569,7 +569,7 @@ TEST(QueueTest, ManyThreadsLoseAndRepeatNothing) {
     std::multiset<int64_t> got;
     std::atomic<int> left{kThreads * kEach};
     std::vector<std::thread> threads;
-    // Ends when the operation has.
+    // Returns when the operation has ended.
     const auto run = [&](Action action, int64_t requested, std::vector<Tensor> tensors, bool cancelled) {
       CancellationManager cancellation;
       Notification ended;

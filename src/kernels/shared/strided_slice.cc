@@ -17,7 +17,7 @@ struct Entry {
   bool open_begin = true, open_end = true, shrink = false;
 };
 
-// The specification with the ellipsis spelt out, and where each output dimension comes from.
+// The specification with the ellipsis expanded, and the source of each output dimension.
 struct Dense {
   std::vector<Entry> entries;
   SmallVector<int, 8> gather;  // index into entries, kNewAxis or kShrink
@@ -45,7 +45,7 @@ StatusOr<Dense> Expand(int rank, const Dims& begin, const Dims& end, const Dims&
   for (int64_t i = 0; i < n; ++i) {
     const auto used = static_cast<int64_t>(dense.entries.size());
     if (Bit(m.ellipsis, i)) {
-      // The dimensions that the entries behind it leave.
+      // The dimensions that remain for the entries after it.
       const int64_t next = std::min<int64_t>(rank - (n - i) + 1 + new_axes_after_ellipsis, rank);
       for (int64_t d = used; d < next; ++d) take_whole();
     } else if (Bit(m.new_axis, i)) {
@@ -64,7 +64,7 @@ StatusOr<Dense> Expand(int rank, const Dims& begin, const Dims& end, const Dims&
   return dense;
 }
 
-// Begin and size of one dimension of `dim` elements.
+// Begin and size for one dimension of `dim` elements.
 Status Resolve(const Entry& e, int index, int64_t dim, int64_t* begin, int64_t* size) {
   if (e.stride == 0) return errors::InvalidArgument("strides[", index, "] must be non-zero");
   if (e.shrink) {
@@ -77,7 +77,7 @@ Status Resolve(const Entry& e, int index, int64_t dim, int64_t* begin, int64_t* 
     *size = 1;
     return Status();
   }
-  // Going up the positions are [0, dim]; going down [-1, dim - 1].
+  // Ascending positions are in [0, dim]; descending ones in [-1, dim - 1].
   const int64_t low = e.stride > 0 ? 0 : -1, high = e.stride > 0 ? dim : dim - 1;
   const auto position = [&](int64_t x, bool open, int64_t otherwise) {
     if (open) return otherwise;
@@ -90,7 +90,7 @@ Status Resolve(const Entry& e, int index, int64_t dim, int64_t* begin, int64_t* 
     *size = 0;
     return Status();
   }
-  // 1 + (distance - 1) / |stride|, with care for the lowest stride.
+  // 1 + (distance - 1) / |stride|, also for the lowest stride.
   const uint64_t step =
       e.stride > 0 ? static_cast<uint64_t>(e.stride) : uint64_t{0} - static_cast<uint64_t>(e.stride);
   *size = static_cast<int64_t>(1 + (static_cast<uint64_t>(distance) - 1) / step);

@@ -101,7 +101,7 @@ Status TensorList::Set(int64_t i, Tensor value) {
   return Status();
 }
 
-// Forgets what lies at `size` and beyond, counted from the first element under `place`.
+// Drops elements from index `size` on, counted from the first element in `place`.
 void TensorList::Truncate(RefPtr<Node>& place, int levels, int64_t size) {
   if (place == nullptr || size >= int64_t{1} << (kBits * (levels + 1))) return;
   if (size == 0) {
@@ -189,7 +189,7 @@ Status TensorList::Spend(bool bytes, int64_t* left) const {
   });
 }
 
-// Numbers of elements without a value and which they are, type, greatest size, shape.
+// The number of elements without a value and their indices, type, maximum size, shape.
 VariantData TensorList::EncodeVariant() const {
   VariantData data;
   int64_t left = kMostBytes;

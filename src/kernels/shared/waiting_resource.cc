@@ -76,7 +76,7 @@ void WaitingResource::Cancel(uint64_t id) {
 
 void WaitingResource::Finish(std::vector<Finished>& finished) {
   for (Finished& f : finished) {
-    // Doesn't wait for a cancellation in progress, which may be what runs this. Its callback then finds
+    // Doesn't wait for a running callback, in which this may run. It then finds
     // nothing.
     if (f.attempt.token != CancellationManager::kInvalidToken) {
       f.attempt.cancellation->TryDeregister(f.attempt.token);

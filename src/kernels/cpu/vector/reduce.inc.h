@@ -197,7 +197,7 @@ int64_t ArgRow(const void* in, int64_t n) {
   for (; i + kLanes <= n; i += kLanes) best = pick(Load(x + i), best);
   if (i < n) best = pick(FirstLanes(LoadPart(x + i, n - i), best, n - i), best);
   const T value = Across(best, pick);
-  // The first index in a block, by loops that the compiler vectorises; the last block may overlap the one
+  // The first index in a block, by loops that the compiler vectorises; the last block may overlap another.
   const auto first = [value]<int kCount>(const T* block) {
     using Int = typename PlaceOf<T>::Int;
     Int place = kCount;
