@@ -20,7 +20,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr int64_t kNobody = -1;
 
-// The variable that holds the lease: the number of the owner, and how often it has been renewed.
+// The variable that holds the lease: the index of the owner, and the number of renewals.
 struct LeaseGraph {
   explicit LeaseGraph(const std::string& device) {
     const Scope at = scope.WithDevice(device);
@@ -80,7 +80,7 @@ class VariableLease final : public ChiefLease {
     }
   }
 
-  // Renews the lease, or takes one that is free. A claim counts when it is still there at the next look.
+  // Renews the lease, or claims a free one. A claim is valid if it is still there at the next check.
   Status Look() {
     if (session_ == nullptr) {
       SessionOptions session = options_.session;
@@ -88,7 +88,7 @@ class VariableLease final : public ChiefLease {
         session.operation_timeout_in_ms = static_cast<int64_t>(1000 * options_.lease_secs) + 1;
       session_ = std::make_unique<ClientSession>(graph_.scope, session);
     }
-    const auto now = Clock::now();  // a renewal counts from before it is made
+    const auto now = Clock::now();  // a renewal counts from before it is written
     MR_ASSIGN_OR_RETURN(const Lease seen, Read());
     if (!last_.has_value() || !(*last_ == seen)) {
       last_ = seen;
@@ -113,11 +113,11 @@ class VariableLease final : public ChiefLease {
     return Status();
   }
 
-  // How long this worker waits until it takes a lease that nobody renews.
+  // The time that this worker waits before it claims a lease that is not renewed.
   Clock::duration Patience(const Lease& seen) const {
     const double place = 0.5 * options_.task;
     if (seen.owner != kNobody) return Length(1 + place);
-    // The parameter server is new: the chief claims at once what it had.
+    // The parameter server is new: the previous chief claims the lease at once.
     if (was_chief_) return Length(0);
     return Length(had_owner_ ? 0.5 + place : place);
   }
@@ -138,7 +138,7 @@ class VariableLease final : public ChiefLease {
   std::optional<Lease> last_;
   Clock::time_point last_change_;
   bool had_owner_ = false;
-  bool was_chief_ = false;  // when there was an owner last
+  bool was_chief_ = false;  // at the last check with an owner
 
   mutable Mutex mu_;
   CondVar changed_;

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// The same kind of gradient with other values.
+// A gradient of the same kind with other values.
 GradientValue Like(const GradientValue& gradient, const Output& values) {
   if (!gradient.IsSlices()) return values;
   return IndexedSlices{values, gradient.slices.indices, gradient.slices.dense_shape};
@@ -47,7 +47,7 @@ GradientValue ClipByNorm(const Scope& scope, const GradientValue& gradient, cons
   } else {
     squares = squares.Call("Sum", Vector(own.WithOpName("Const"), axes), keep);
   }
-  // The root of zero has no finite derivative.
+  // The root has no finite derivative at zero.
   const Output positive = Binary(own, "Greater", "Greater", squares, 0.0);
   const Formula safe = Where(positive, squares, squares.Call("OnesLike"));
   const Formula length = Where(positive, safe.Call("Sqrt"), squares);

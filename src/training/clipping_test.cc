@@ -73,7 +73,7 @@ TEST(ClippingTest, TheGlobalNormIsOfAllGradients) {
   EXPECT_THAT(none.status().message(), HasSubstr("no gradients"));
 }
 
-// w, and rows of a table, on batches of one number each.
+// w, and rows of a table, with batches of one number each.
 struct Accumulating {
   explicit Accumulating(bool resource)
       : w(scope.WithOpName("w"), 1.f, {.resource = resource}),

@@ -16,9 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A point of time that many seconds from now; far ones are a year away.
+// The time point after that number of seconds, at most a year.
 Clock::time_point After(double seconds) {
-  const double bounded = seconds > 0 ? std::min(seconds, 365.0 * 24 * 3600) : 0;  // 0 for no number, too
+  const double bounded = seconds > 0 ? std::min(seconds, 365.0 * 24 * 3600) : 0;  // also 0 for NaN
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(bounded));
 }
 
@@ -34,7 +34,7 @@ struct Coordinator::State {
   bool AllEnded() MR_REQUIRES(mu) {
     return std::all_of(workers.begin(), workers.end(), [](const Worker& w) { return w.ended; });
   }
-  // Takes the threads that have ended, for joining without the lock.
+  // Removes the threads that have ended, to be joined without the lock.
   std::list<Worker> TakeEnded() MR_REQUIRES(mu) {
     std::list<Worker> ended;
     for (auto it = workers.begin(); it != workers.end();) {
@@ -211,7 +211,7 @@ Status LooperThread::Run() {
 }
 
 void LooperThread::Start(std::unique_ptr<LooperThread> looper, std::string name) {
-  if (looper == nullptr) return;  // it would name the coordinator that could be told
+  if (looper == nullptr) return;  // there is no coordinator to be notified
   Coordinator& coordinator = looper->coordinator_;
   coordinator.StartThread(
       std::move(name), [owned = std::shared_ptr<LooperThread>(std::move(looper))] { return owned->Run(); });

@@ -77,7 +77,7 @@ TEST(Coordinator, ThreadsThatOutliveTheGracePeriodAreNamed) {
 
 TEST(Coordinator, ItsDestructorDoesNotWaitForeverForAThread) {
   Notification release;
-  auto held = std::make_shared<int>(1);  // by the thread until its end
+  auto held = std::make_shared<int>(1);  // a reference of the thread until its end
   const std::weak_ptr<int> watch = held;
   std::atomic<int> loops = 0;
   {
@@ -86,7 +86,7 @@ TEST(Coordinator, ItsDestructorDoesNotWaitForeverForAThread) {
       release.Wait();
       return errors::Internal("nobody waits for it");
     });
-    // It looks for a stop when the coordinator is gone.
+    // It checks for a stop after the coordinator is gone.
     LooperThread::Loop(coordinator, std::nullopt, "stuck_looper", [&release, &loops, held] {
       ++loops;
       release.Wait();

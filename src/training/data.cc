@@ -26,7 +26,7 @@ InputList AsList(const std::vector<Output>& tensors) { return tensors; }
 
 Input Number64(int64_t value) { return Tensor::Scalar(value); }
 
-// 0, false or an empty text.
+// 0, false or an empty string.
 Tensor ZeroOf(DataType dtype) {
   Tensor zero(dtype, TensorShape());
   if (DataTypeSize(dtype) > 0 && zero.IsInitialized()) std::memset(zero.raw_data(), 0, zero.num_bytes());
@@ -161,7 +161,7 @@ Dataset Dataset::Map(const ElementFn& fn, const MapOptions& options) const {
   maker.SetAttr("f", function.name);
   maker.SetAttr("output_types", function.types);
   maker.SetAttr("output_shapes", function.shapes);
-  // As many elements come out as go in.
+  // As many elements are output as are input.
   maker.SetAttr("preserve_cardinality", true);
   maker.Finish();
   return {*scope_, maker.output(0), function.types, function.shapes};
@@ -541,7 +541,7 @@ Iterator Iterator::FromStringHandle(const Scope& scope, const Input& string_hand
   return iterator;
 }
 
-// Finishes an op that gives the components of an element; unset after an error.
+// Finishes an op whose outputs are the components of an element; unset after an error.
 static std::vector<Output> ElementOf(OpMaker& maker, const std::vector<DataType>& types,
                                      const std::vector<PartialShape>& shapes) {
   maker.SetAttr("output_types", types);

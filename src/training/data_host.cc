@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Stages of pipelines that are plain C++.
+// Stages of pipelines that call C++ functions.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,7 +24,7 @@ Dataset Dataset::MapHost(const HostFn& fn, std::vector<DataType> types, std::vec
 
 Dataset Dataset::FromGenerator(const Scope& scope, std::vector<DataType> types,
                                std::vector<PartialShape> shapes, std::function<Generator()> make) {
-  // Those of the iterators that are in use, by number.
+  // The generators of the iterators in use, by number.
   struct Running {
     std::mutex mu;
     std::map<int64_t, std::shared_ptr<Generator>> by_number;
@@ -66,7 +66,7 @@ Dataset Dataset::FromGenerator(const Scope& scope, std::vector<DataType> types,
   const GraphFunction of_finalize =
       function("generator_finalize", number, finalize, number, {PartialShape({})});
   OpMaker maker(scope, "GeneratorDataset", {});
-  for (int i = 0; i < 3; ++i) maker.Add(InputList(std::vector<Output>()));  // nothing is captured
+  for (int i = 0; i < 3; ++i) maker.Add(InputList(std::vector<Output>()));  // no captured tensors
   maker.SetAttr("init_func", of_init.name);
   maker.SetAttr("next_func", of_next.name);
   maker.SetAttr("finalize_func", of_finalize.name);

@@ -40,7 +40,7 @@ std::vector<int64_t> Ints(const Tensor& tensor) {
   return {flat.begin(), flat.end()};
 }
 
-// All elements of an iterator, or as many as are wanted; then the status.
+// All elements of an iterator, or the wanted number; then the status.
 struct Elements {
   std::vector<std::vector<Tensor>> values;
   Status status;
@@ -118,7 +118,7 @@ TEST(Dataset, FunctionsTakeTensorsFromOutside) {
   };
   EXPECT_THAT(ReadScalars(numbers.Map(add)), ElementsAre(20, 21, 22, 23));
   EXPECT_THAT(ReadScalars(numbers.Filter(even)), ElementsAre(0, 2));
-  // Through two functions.
+  // Captured through two functions.
   const auto nested = [&](const Scope& s, const std::vector<Output>& x) {
     return Dataset::Range(s, x[0]).Map(add);
   };
@@ -232,7 +232,7 @@ TEST(Iterator, ARestoredOneGoesOnWithTheNextElement) {
   }
 }
 
-// The numbers that a training sees, `steps` at a time, each time in a new session as after a crash.
+// The numbers that a training gets in `runs` runs of `steps` steps, each in a new session as after a crash.
 std::vector<int64_t> Train(const std::string& folder, int64_t steps, int runs) {
   std::vector<int64_t> seen;
   for (int run = 0; run < runs; ++run) {
@@ -298,7 +298,7 @@ TEST(Dataset, WrongUsesAreErrors) {
               HasSubstr("2 shapes are given for 1 components"));
 }
 
-// The numbers that a pipeline of int64 scalars gives.
+// The numbers of a pipeline of int64 scalars.
 std::vector<int64_t> NumbersOf(const Scope& scope, const Dataset& dataset) {
   const Iterator iterator = Iterator::Initializable(dataset);
   const std::vector<Output> next = iterator.GetNext(scope);
@@ -338,7 +338,7 @@ TEST(DatasetTest, PlainFunctionsMapAndGenerate) {
   }
 }
 
-// The most of some tries until one gives `wanted`: on a busy machine threads may have no turn at the same
+// The maximum of some tries until one returns `wanted`: on a busy machine threads may not run at the same
 // time.
 int MostOf(int wanted, const std::function<int()>& once) {
   int most = 0;
@@ -346,7 +346,7 @@ int MostOf(int wanted, const std::function<int()>& once) {
   return most;
 }
 
-// The most calls of a slow function that are made at the same time.
+// The largest number of concurrent calls of a slow function.
 int MostCalls(const DatasetOptions& options) {
   std::atomic<int> now{0}, most{0};
   const HostFn slow = [&](const std::vector<Tensor>& in) -> StatusOr<std::vector<Tensor>> {
@@ -433,7 +433,7 @@ TEST(DatasetTest, BatchesAreTheSameHoweverTheyAreMade) {
   }
 }
 
-// Numbers 0 to 7 from slow sources, four at a time; the most that were read at the same time.
+// Reads numbers 0 to 7 from slow sources, four at a time; returns the largest number of concurrent reads.
 int MostReads(const DatasetOptions& options) {
   std::atomic<int> calls = 0, most = 0;
   const Scope scope = Scope::NewRootScope();
@@ -473,8 +473,8 @@ TEST(DatasetTest, SourcesAreReadAtTheSameTimeAsFarAsTheyAreSlow) {
   EXPECT_LE(MostReads({.autotune = false}), most);
 }
 
-// For so many elements that have waited for 50 ms: the time from the moment when the consumer takes one to
-// when the next one is made, in ms.
+// For `count` elements that have waited for 50 ms: the time from the moment when the consumer takes one to
+// the moment when the next one is made, in ms.
 std::vector<int64_t> TimesToNext(bool slack, int count) {
   using Clock = std::chrono::steady_clock;
   Mutex mu;
@@ -496,7 +496,7 @@ std::vector<int64_t> TimesToNext(bool slack, int count) {
   const auto next = iterator.GetNext(scope);
   const ClientSession session(scope);
   EXPECT_TRUE(session.Run({}, {}, {iterator.initializer()}, nullptr).ok());
-  constexpr int kBefore = 2;  // nothing has waited before
+  constexpr int kBefore = 2;  // no element has waited before these
   std::vector<int64_t> times;
   for (int64_t i = 0; i < kBefore + count; ++i) {
     std::vector<Tensor> value;
@@ -519,8 +519,8 @@ std::vector<int64_t> TimesToNext(bool slack, int count) {
 }
 
 TEST(DatasetTest, AConsumerIsLeftTheProcessorsForAWhile) {
-  // A busy machine may let the thread begin late: without a pause one of some is made at once, with it most
-  // are not.
+  // A busy machine may delay the thread: without a pause at least one is made at once, with a pause most are
+  // not.
   const auto is_short = [](int64_t ms) { return ms < 5; };
   bool at_once = false;
   for (int i = 0; i < 20 && !at_once; ++i) at_once = std::ranges::any_of(TimesToNext(false, 3), is_short);

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// Ops that hold state which replicas share.
+// Ops with state that replicas share.
 constexpr const char* kPsOps[] = {"Variable",
                                   "VariableV2",
                                   "AutoReloadVariable",

@@ -26,7 +26,7 @@ Output Clip(const Scope& scope, const Output& rows, const EmbeddingOptions& opti
   return ClipByNorm(scope, rows, *options.max_norm, axes).dense;
 }
 
-// In which part each id is, and where in it.
+// The part of each id, and the index in it.
 struct Places {
   Output part;
   Output row;
@@ -119,7 +119,7 @@ Output EmbeddingLookup(const Scope& scope, const std::vector<GraphVariable>& par
   if (parts.size() > 1) return Lookup(own, parts, ids, options);
   const Output rows = Rows(own, parts[0], ids);
   if (!options.max_norm) return ops::Identity(own, rows);
-  // Each row by itself, whatever the shape of the ids is.
+  // Each row separately, whatever the shape of the ids.
   const int axes = scope.ShapeOf(parts[0].value()).rank() - 1;
   std::vector<int64_t> last(std::max(axes, 0));
   std::iota(last.begin(), last.end(), -axes);

@@ -71,7 +71,7 @@ TEST(EmbeddingTest, PartsAreTakenTurnAboutOrInOrder) {
     EXPECT_THAT(Floats(out), ElementsAre(12, 13, 0, 1, 4, 5, 6, 7, 8, 9, 10, 11));
     EXPECT_THAT(session.Values(mod), ElementsAre(6, 7, 0, 1, 6, 7));
     session.Run({train});
-    // Rows lose half of themselves for each time they were looked up; row 1 was not.
+    // Rows lose half of their value for each time they were looked up; row 1 was not.
     EXPECT_THAT(session.Values(in_order),
                 ElementsAre(0, 0.5f, 2, 3, 2, 2.5f, 3, 3.5f, 4, 4.5f, 5, 5.5f, 6, 6.5f));
     EXPECT_THAT(session.Values(odd), ElementsAre(2, 3, 0, 0));

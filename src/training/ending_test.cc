@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Whatever waits in a training ends within 100 ms, and leaves no thread: at a deadline, at an error elsewhere
-// in the step, at the end of the session.
+// Everything that waits in a training ends within 100 ms, without remaining threads: at a deadline, at an
+// error elsewhere in the step, at the end of the session.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,21 +25,21 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLimit{100};
-// On a machine that does other things, too, one of so many tries has to keep the limit. Whatever waits for a
-// time of its own (a second, a minute) fails in all of them.
+// On a machine with other load, one of this number of tries has to keep the limit. A wait with its own time
+// limit (a second, a minute) fails in all of them.
 constexpr int kTries = 40;
 constexpr std::chrono::seconds kPatience{60};
 
 int64_t NumThreads() { return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}); }
 
-// Threads that are told to end are joined, but the system may list one for a moment longer.
+// Ended threads are joined, but the system may list one for a moment longer.
 void ExpectThreads(int64_t most) {
   const auto deadline = Clock::now() + kPatience;
   while (NumThreads() > most && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(5));
   EXPECT_LE(NumThreads(), most);
 }
 
-// Runs `once`, which gives the time that an ending took, until it is short enough.
+// Calls `once`, which returns the duration of an ending, until it is short enough.
 template <typename Once>
 void ExpectSoon(const Once& once) {
   auto best = Clock::duration::max();
@@ -47,7 +47,7 @@ void ExpectSoon(const Once& once) {
   EXPECT_LE(std::chrono::duration_cast<milliseconds>(best).count(), kLimit.count());
 }
 
-// A pipeline all of whose stages wait: their functions take elements of a queue that has none.
+// A pipeline whose stages all wait: their functions take elements of an empty queue.
 std::vector<Output> NextOfWaitingPipeline(const Scope& scope) {
   const Output queue = ops::FIFOQueueV2(scope.WithOpName("empty"), {DataType::kInt64});
   const auto wait = [queue](const Scope& s, const std::vector<Output>& in) -> std::vector<Output> {
@@ -63,11 +63,11 @@ std::vector<Output> NextOfWaitingPipeline(const Scope& scope) {
                               .Batch(2)
                               .Prefetch(2);
   const Iterator iterator = Iterator::Initializable(dataset);
-  iterator.SaveWithModel(scope);  // initialised with the model
+  iterator.SaveWithModel(scope);  // initialised together with the model
   return iterator.GetNext(scope);
 }
 
-// A session whose queue runners wait for room in a queue that nobody reads.
+// A session whose queue runners wait for room in a queue that is never read.
 StatusOr<std::unique_ptr<MonitoredSession>> SessionWithFullQueues(const Scope& scope) {
   CreateGlobalStep(scope);
   RangeInputProducer(scope, 5, {.capacity = 2});
@@ -112,7 +112,7 @@ TEST(Ending, ASessionEndsWhileItsThreadsWait) {
     const auto next = NextOfWaitingPipeline(scope);
     auto session = SessionWithFullQueues(scope);
     EXPECT_TRUE(session.ok()) << session.status();
-    // The stages have threads when the first element has been asked for.
+    // The stages have threads after the first element was requested.
     RunOptions options;
     options.timeout_in_ms = 20;
     const Status status = (*session)->raw_session()->Run(options, {}, next, {}, nullptr, nullptr);

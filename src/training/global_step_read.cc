@@ -19,7 +19,7 @@ StatusOr<Output> GlobalStepRead(const Scope& scope, const char* user) {
   const std::string name = step.name() + "/add";
   const Tensor zero =
       step.dtype() == DataType::kInt64 ? Tensor::Scalar(int64_t{0}) : Tensor::Scalar(int32_t{0});
-  // The sum copies the value, so that later updates of a reference variable do not show in it.
+  // The sum copies the value, so that later updates of a reference variable are not visible in it.
   const Output read =
       ops::Add(root.WithOpName(name), step.value(), ops::Const(root.WithOpName(name + "/y"), zero));
   MR_RETURN_IF_ERROR(scope.status());

@@ -66,7 +66,7 @@ StatusOr<ImportOptions> EngineOptions(const Scope& scope, const ImportGraphDefOp
   return import;
 }
 
-// The nodes of a GraphDef that results name must be in it: checked before anything is added.
+// Checks that the nodes named by results are in the GraphDef, before anything is added.
 Status CheckReturned(const tf::GraphDef& def, const ImportGraphDefOptions& options) {
   std::map<std::string_view, const tf::NodeDef*> wanted;
   for (const std::string& name : options.return_operations) wanted[name] = nullptr;
@@ -89,7 +89,7 @@ StatusOr<ImportGraphDefResults> Import(const Scope& scope, tf::GraphDef def,
   if (options.clear_devices) {
     for (tf::NodeDef& node : *def.mutable_node()) node.clear_device();
   }
-  // The importer gives node i of the GraphDef the id first + i.
+  // The importer assigns the id first + i to node i of the GraphDef.
   std::map<std::string, int, std::less<>> ids;
   Graph& graph = scope.graph();
   const int first = graph.num_node_ids();

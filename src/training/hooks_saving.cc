@@ -52,7 +52,7 @@ Status CheckpointSaverHook::Begin(const Scope& scope) {
 
 Status CheckpointSaverHook::AfterCreateSession(ClientSession& session, Coordinator& /*coordinator*/) {
   MR_ASSIGN_OR_RETURN(const int64_t step, ReadStep(session, global_step_));
-  // The graph is final now, so that it is written whole.
+  // The graph is final now, so that all of it is written.
   MetaGraph meta;
   if (saver() != nullptr && !saver()->empty()) meta.saver = saver()->def();
   tensorflow::MetaGraphDef proto;
@@ -72,7 +72,7 @@ StatusOr<SessionRunArgs> CheckpointSaverHook::BeforeRun(SessionRunContext& /*con
 
 Status CheckpointSaverHook::AfterRun(SessionRunContext& context, const SessionRunValues& values) {
   if (!timer_.ShouldTriggerForStep(StepOf(values.results[0]) + 1)) return Status();
-  // The step's own update may or may not have been in what was read.
+  // The value that was read may or may not include the step's own update.
   MR_ASSIGN_OR_RETURN(const int64_t step, ReadStep(context.session(), global_step_));
   if (!timer_.ShouldTriggerForStep(step)) return Status();
   timer_.UpdateLastTriggeredStep(step);
@@ -138,8 +138,8 @@ Status StepCounterHook::AfterRun(SessionRunContext& context, const SessionRunVal
       }
     }
   }
-  // Steps of several workers overlap, and some optimizers do not count each step: one repetition means
-  // little.
+  // Steps of several workers overlap, and some optimizers do not count each step: a single repetition is no
+  // error.
   constexpr int kMostUnchanged = 20;
   unchanged_ = last_step_ == stale ? unchanged_ + 1 : 0;
   if (unchanged_ == kMostUnchanged) {
@@ -218,7 +218,7 @@ StatusOr<SessionRunArgs> ProfilerHook::BeforeRun(SessionRunContext& /*context*/)
 
 Status ProfilerHook::AfterRun(SessionRunContext& context, const SessionRunValues& values) {
   const int64_t stale = StepOf(values.results[0]);
-  // The first step prepares much that is not worth a trace.
+  // The first step includes much preparation, which is not worth a trace.
   if (!next_step_.has_value()) timer_.UpdateLastTriggeredStep(stale);
   int64_t step = stale + 1;
   if (requested_) {

@@ -17,7 +17,7 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The value of a scalar of floats; nothing for others.
+// The value of a scalar of floats; nullopt for others.
 std::optional<double> FloatOf(const Tensor& value) {
   if (value.num_elements() != 1) return std::nullopt;
   if (value.dtype() == DataType::kFloat) return value.flat<float>()[0];
@@ -154,7 +154,7 @@ StatusOr<SessionRunArgs> StopAtStepHook::BeforeRun(SessionRunContext& /*context*
 
 Status StopAtStepHook::AfterRun(SessionRunContext& context, const SessionRunValues& values) {
   if (StepOf(values.results[0]) + 1 < *last_step_) return Status();
-  // The value read may be from before the step: look again.
+  // The value may be from before the step, so it is read again.
   MR_ASSIGN_OR_RETURN(const int64_t step, ReadStep(context.session(), global_step_));
   if (step >= *last_step_) context.RequestStop();
   return Status();

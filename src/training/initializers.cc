@@ -16,7 +16,7 @@ void SetRandomSeed(const Scope& scope, int64_t seed) { scope.state().random_seed
 namespace initializers {
 namespace {
 
-// Tensors of up to so many equal elements are constants; larger ones are filled when they are needed.
+// Tensors of up to this number of equal elements are constants; larger ones are filled when they are needed.
 constexpr int64_t kMostConstantElements = 1000;
 
 std::vector<int64_t> Dims(const TensorShape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
@@ -40,7 +40,7 @@ Initializer Same(const char* name, double number) {
   };
 }
 
-// value * factor + offset, under the names that TensorFlow gives the parts.
+// value * factor + offset, with TensorFlow's names of the parts.
 struct RandomParts {
   const char* name;         // of the whole
   const char* op;           // the generator
@@ -130,7 +130,7 @@ Initializer VarianceScaling(const VarianceScalingOptions& options) {
     const double variance = options.scale / std::max(1.0, units);
     switch (options.distribution) {
       case Distribution::kTruncatedNormal:
-        // The deviation of a normal distribution that is cut at two of its own.
+        // The deviation of a normal distribution truncated at two deviations.
         return Random(scope, wanted, kTruncated, 0, std::sqrt(variance) / 0.87962566103423978, options.seed);
       case Distribution::kUntruncatedNormal:
         return Random(scope, wanted, kNormal, 0, std::sqrt(variance), options.seed);

@@ -90,7 +90,7 @@ Output Dense(const Scope& scope, const Output& x, int64_t units, const WeightOpt
   const Scope product = own.NewSubScope("Tensordot");
   const Output rows = ops::Reshape(product, x, {-1, static_cast<int32_t>(depth)});
   const Output flat = ops::MatMul(product, rows, kernel);
-  // At most one size is unknown: the shape is a constant except for it; otherwise it is worked out.
+  // At most one size is unknown: the shape is a constant with -1; otherwise it is computed.
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
   dims.back() = units;
   Output wanted;
@@ -162,7 +162,7 @@ namespace {
 // The statistics that normalise a batch, and those that update its averages.
 struct Normalised {
   Output result;
-  Output mean;  // of the batch; the averages themselves when they are not to change
+  Output mean;  // of the batch; the moving averages themselves if they do not change
   Output variance;
 };
 
@@ -173,7 +173,7 @@ struct BatchNorm {
   Output gamma, beta;  // unset: none
   GraphVariable mean, variance;
 
-  // Images are normalised by one op; its variance of the batch is that of a sample.
+  // One op normalises images; its variance of the batch is the unbiased estimate.
   Normalised Fused(const Scope& branch, bool training) const {
     const TensorShape depth = *scope.ShapeOf(mean.value()).ToTensorShape();
     const auto constant = [&](float value) -> Output { return ops::Const(branch, value, depth); };
@@ -228,7 +228,7 @@ Output BatchNormalization(const Scope& scope, const Output& x, const BatchNormOp
   const Scope own = EnterLayer(scope, options.name, "batch_normalization");
   const PartialShape shape = scope.ShapeOf(x);
   const int64_t depth = shape.dim(shape.rank() - 1);
-  // Statistics of halves are kept as floats.
+  // Statistics of half types are stored as floats.
   const DataType dtype = Scope::TypeOf(x) == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
   const bool fused = shape.rank() == 4 && dtype == DataType::kFloat;
   const auto get = [&](const char* name, const Initializer& first, float otherwise,
@@ -268,7 +268,7 @@ Output BatchNormalization(const Scope& scope, const Output& x, const BatchNormOp
   };
   const std::vector<Output> n = Cond(own, options.training, branch(true), branch(false));
   if (n.empty()) return {};
-  // Without training the averages stay.
+  // Without training the averages stay unchanged.
   const Output decay = ops::Select(own, AsTensor(own, "training", options.training, DataType::kBool),
                                    Number(own.WithOpName("momentum"), options.momentum, dtype),
                                    Number(own.WithOpName("one"), 1, dtype));

@@ -30,7 +30,7 @@ std::vector<std::string> Names(const std::vector<GraphVariable>& variables) {
   return names;
 }
 
-// Numbers between -1 and 1 that look as if they had been drawn.
+// Pseudo-random numbers between -1 and 1.
 Tensor Numbers(const TensorShape& shape, double seed = 1) {
   std::vector<float> values(static_cast<size_t>(shape.num_elements()));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -41,7 +41,7 @@ Tensor Numbers(const TensorShape& shape, double seed = 1) {
 
 Initializer As(const Tensor& value) { return initializers::Constant(value); }
 
-// Compares the gradients of sum(y * y) by all trainable variables with differences of values.
+// Compares the gradients of sum(y * y) with respect to all trainable variables with finite differences.
 void ExpectGradients(const Scope& scope, const Output& y) {
   const Output loss = ops::L2Loss(scope, y);
   const std::vector<GraphVariable> variables = TrainableVariables(scope);
@@ -145,8 +145,8 @@ TEST(DenseTest, RegularizersAddLosses) {
   EXPECT_FLOAT_EQ(session.Value(losses[0]), 0.5f * 12 / 2);
 }
 
-// A convolution as its definition says, of one image axis or two or three: x [n, d, h, w, c] and
-// kernel [d, h, w, c, f]; the pad is the number of zeros before.
+// A convolution by definition, with one, two or three image axes: x [n, d, h, w, c] and kernel [d, h, w, c,
+// f]; the pad is the number of zeros before.
 struct Naive {
   TensorShape out_shape;
   std::vector<float> out;

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kLookSecs = 0.1;
 constexpr double kLongestPauseSecs = 1;
 
-// Whether the session is one of the chief.
+// Whether the session belongs to the chief.
 using Role = std::shared_ptr<std::atomic<bool>>;
 
 class LeasedSessionCreator final : public SessionCreator {
@@ -38,7 +38,7 @@ class LeasedSessionCreator final : public SessionCreator {
     for (;;) {
       *role_ = options_.lease->IsChief();
       if (*role_ && guard_ != nullptr) MR_RETURN_IF_ERROR(guard_->Take());
-      // Variables that are there are newer than those of the checkpoint.
+      // Existing variables are newer than those of the checkpoint.
       auto session = one_look_.CreateSession();
       if (session.ok() || !errors::IsDeadlineExceeded(session.status())) return session;
       if (*role_) return chief_.CreateSession();
@@ -80,7 +80,7 @@ class ChiefHook final : public SessionRunHook {
   const Role role_;
 };
 
-// Ends the session when the role has changed, with an error that makes a new one.
+// Ends the session after a change of the role, with an error after which a new one is created.
 class RoleHook final : public SessionRunHook {
  public:
   RoleHook(std::shared_ptr<ChiefLease> lease, Role role) : lease_(std::move(lease)), role_(std::move(role)) {}
@@ -91,7 +91,7 @@ class RoleHook final : public SessionRunHook {
                                 const Status changed = Changed(*lease, *role);
                                 if (changed.ok()) continue;
                                 coordinator.RequestStop(changed);
-                                // A step may wait for the chief that is gone, or be about to.
+                                // A step may wait, or be about to, for the chief that is gone.
                                 for (int i = 0; i < 10; ++i) {
                                   own->CancelSteps();
                                   std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -34,7 +34,7 @@ Output Collect(const Scope& scope, const LossOptions& options, const Output& los
   return scope.ok() ? loss : Output();
 }
 
-// The scope of a loss of labels and predictions, which become floats of equal shapes.
+// The scope of a loss of labels and predictions, which are converted to floats of equal shapes.
 struct Pair {
   Pair(const Scope& outer, const char* name, const Output& label, const Output& prediction)
       : scope(outer.NewSubScope(name)), labels(scope, {}), predictions(scope, {}) {
@@ -105,7 +105,7 @@ Output MeanPairwiseSquaredError(const Scope& scope, const Output& labels, const 
   const Formula differences = p.predictions - p.labels;
   const int rank = p.scope.ShapeOf(labels).rank();
   Output given = AsTensor(p.scope, "weights", options.weights, DataType::kFloat);
-  // One weight for each example is spread over the example.
+  // One weight per example is broadcast over the example.
   if (p.scope.ShapeOf(given).rank() == 1 && rank > 1) {
     std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
     shape[0] = -1;
@@ -186,7 +186,7 @@ Output SoftmaxCrossEntropy(const Scope& scope, const Output& labels, const Outpu
     }
     wanted = wanted * (1 - label_smoothing) + label_smoothing / static_cast<double>(classes);
   }
-  // The labels are given, not learned.
+  // No gradients for the labels.
   const Output fixed = ops::StopGradient(p.scope, wanted.tensor());
   const ops::SoftmaxCrossEntropyWithLogits entropy(p.scope.WithOpName("xentropy"), p.predictions.tensor(),
                                                    fixed);

@@ -33,7 +33,7 @@ Output Matrix(const Scope& scope, const std::vector<std::vector<float>>& rows) {
 using Loss = std::function<Output(const Scope&, const Output&, const Output&, const LossOptions&)>;
 using OfElement = std::function<double(double label, double prediction)>;
 
-// Compares a loss of single elements in all reductions with its formula.
+// Compares a loss of single elements with its formula, for all reductions.
 void ExpectLoss(const Loss& loss, const OfElement& formula,
                 const std::vector<std::vector<float>>& predictions = kPredictions) {
   const std::vector<std::vector<float>> weights = {{2, 0, 1}, {1, 0.5, 0}};

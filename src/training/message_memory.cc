@@ -14,19 +14,19 @@ namespace {
 
 namespace pb = google::protobuf;
 
-// Overheads: of the allocator and the parent's list of pointers per object; of a text; of an entry of a map.
+// Overheads: of the allocator and the parent's list of pointers per object; of a string; of a map's entry.
 constexpr int64_t kOverhead = 24;
 constexpr int64_t kTextBytes = 48;
-// A message: without fields, for each that is one thing, for each that is a list or map.
+// A message: without fields, for each singular field, for each repeated or map field.
 constexpr int64_t kMessageBytes = 24;
 constexpr int64_t kFieldBytes = 8;
 constexpr int64_t kListBytes = 24;
 constexpr int64_t kMapEntryBytes = 64;
 constexpr int64_t kMostBytesPerByte = 8;  // packed numbers of one byte each
-// The memory for a "{" in text, and for other characters.
+// The memory for a "{" in text format, and for other characters.
 constexpr int64_t kBytesPerBrace = 128;
 constexpr int64_t kBytesPerCharacter = 4;
-// As deep as protobuf parses.
+// The nesting limit of protobuf's parser.
 constexpr int kMaxNesting = 100;
 
 Status TooMuch(uint64_t size) {
@@ -34,12 +34,12 @@ Status TooMuch(uint64_t size) {
                                    kMessageMemoryFactor, " times that");
 }
 
-// Goes over the tags of a message and adds up what the parser will allocate.
+// Visits the tags of a message and sums the memory that the parser will allocate.
 class Counter {
  public:
   Counter(pb::io::CodedInputStream& in, int64_t limit) : in_(in), limit_(limit) {}
 
-  // False when the bytes are malformed or need too much: see exceeded().
+  // False if the bytes are malformed or need too much: see exceeded().
   bool Count(const pb::Descriptor& type, int depth) {
     if (depth > kMaxNesting) return false;
     if (!Add(BytesOf(type))) return false;

@@ -206,7 +206,7 @@ void MetaGraphToProto(const MetaGraph& meta, tf::MetaGraphDef* proto) {
     SignatureToProto(signature, &(*proto->mutable_signature_def())[key]);
   }
   proto->clear_asset_file_def();
-  // Those of the collection are in it.
+  // The assets of the collection are already in it.
   if (meta.collections.contains(kAssetsKey)) return;
   for (const AssetFileDef& asset : meta.assets) {
     tf::AssetFileDef* const to = proto->add_asset_file_def();

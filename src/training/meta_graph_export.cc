@@ -24,7 +24,7 @@ namespace tf = ::tensorflow;
 
 constexpr char kVersion[] = "1.15.0";
 
-// The ops that nodes use and that the functions they name use in turn.
+// The ops of the nodes and, recursively, of the functions that they name.
 class UsedOps {
  public:
   explicit UsedOps(const tf::GraphDef& def) {
@@ -122,7 +122,7 @@ std::string WithIndex(const Output& tensor) {
   return tensor.IsSet() ? StrCat(tensor.node->name(), ":", tensor.index) : "";
 }
 
-// The message for a variable of the scope's graph.
+// The message of a variable of the scope's graph.
 tf::VariableDef ToProto(const VariableRecord& record, std::string_view scope) {
   tf::VariableDef def;
   def.set_variable_name(StripScope(scope, WithIndex(record.ref)));
@@ -146,7 +146,7 @@ tf::VariableDef ToProto(const VariableRecord& record, std::string_view scope) {
   return def;
 }
 
-// The scope's collections, with those that are made of its variables.
+// The scope's collections, including those made from its variables.
 std::map<std::string, CollectionDef> CollectionsOf(const Scope& scope, std::string_view export_scope) {
   std::map<std::string, CollectionDef> collections = Collections(scope);
   if (!export_scope.empty()) {

@@ -27,7 +27,7 @@ namespace tf = ::tensorflow;
 
 constexpr std::string_view kPrefix = kUnboundInputPrefix;
 
-// The caller's replacements for inputs, under all names they may have.
+// The caller's replacements of inputs, with all names that they may have.
 StatusOr<std::map<std::string, std::pair<Node*, int>>> InputMap(const Scope& scope,
                                                                 const std::map<std::string, Output>& given) {
   std::map<std::string, std::pair<Node*, int>> map;
@@ -58,7 +58,7 @@ Status CheckUnboundInputs(const MetaGraph& meta, const std::map<std::string, std
                                  ". Must provide these inputs through input_map.");
 }
 
-// Puts the scope before the names that the meta graph has.
+// Prepends the scope to the names in the meta graph.
 void Rename(std::string_view scope, MetaGraph* meta) {
   for (auto& [key, collection] : meta->collections) PrependScope(scope, key, &collection);
   for (auto& [key, signature] : meta->signatures) {
@@ -92,7 +92,7 @@ std::vector<int64_t> ToVector(const Repeated& values) {
   return std::vector<int64_t>(values.begin(), values.end());
 }
 
-// False when the graph lacks what the message names.
+// False if the graph lacks a node that the message names.
 bool ToRecord(const Graph& graph, const std::string& bytes, VariableRecord* record) {
   tf::VariableDef def;
   if (!def.ParseFromString(bytes)) return false;
@@ -111,13 +111,13 @@ bool ToRecord(const Graph& graph, const std::string& bytes, VariableRecord* reco
   return true;
 }
 
-// The lists of variables.
+// The collections of variables.
 constexpr const char* kVariableKeys[] = {graph_keys::kVariables,      graph_keys::kTrainableVariables,
                                          graph_keys::kLocalVariables, graph_keys::kModelVariables,
                                          graph_keys::kMovingAverages, graph_keys::kMetricVariables,
                                          graph_keys::kGlobalStep};
 
-// The record in `records` of the same variable, which is put there when it is missing.
+// The record in `records` of the same variable, which is added if it is missing.
 VariableRecord& Same(std::vector<VariableRecord>& records, VariableRecord record) {
   for (VariableRecord& other : records) {
     if (other.ref == record.ref) return other;
@@ -127,7 +127,7 @@ VariableRecord& Same(std::vector<VariableRecord>& records, VariableRecord record
   return records.emplace_back(std::move(record));
 }
 
-// The variables that the collections name join those of the scope; entries for which there are no nodes stay.
+// Adds the variables in the collections to those of the scope; entries without nodes are kept.
 void TakeVariables(const Scope& scope, std::map<std::string, CollectionDef>* collections) {
   std::vector<VariableRecord> records;
   for (const char* const key : kVariableKeys) {
@@ -158,7 +158,7 @@ void TakeVariables(const Scope& scope, std::map<std::string, CollectionDef>* col
   std::move(records.begin(), records.end(), std::back_inserter(variables));
 }
 
-// Lists of one kind are put behind what the scope has.
+// Appends lists of one kind to the scope's.
 struct Append {
   CollectionDef* to;
   template <typename List>

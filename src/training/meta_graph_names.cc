@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scopes put before names and taken from them, in texts and in the messages that collections hold.
+// Adds and removes scopes of names, in strings and in the messages in collections.
 #include <array>
 #include <memory>
 
@@ -25,7 +25,7 @@ std::string_view Mark(std::string_view name) {
   return name.starts_with(kLoc) ? name.substr(0, kLoc.size()) : std::string_view();
 }
 
-// Every text in these messages is the name of a node or tensor.
+// Every string in these messages is the name of a node or tensor.
 void PrependToTexts(std::string_view scope, pb::Message* message) {
   const pb::Reflection& reflection = *message->GetReflection();
   std::vector<const pb::FieldDescriptor*> fields;
@@ -50,7 +50,7 @@ void PrependToTexts(std::string_view scope, pb::Message* message) {
   }
 }
 
-// The message that the entries of a collection are; null when that is not known.
+// The message type of a collection's entries; null if unknown.
 std::unique_ptr<pb::Message> MessageOf(const std::string& collection) {
   constexpr std::array kOfVariables = {
       "variables",           "local_variables",        "model_variables",
@@ -96,7 +96,7 @@ void PrependScope(std::string_view scope, const std::string& collection, Collect
   if (message == nullptr) return;
   for (std::string& value : bytes->value) {
     message->Clear();
-    if (!message->ParseFromString(value)) continue;  // something of the user's under that name
+    if (!message->ParseFromString(value)) continue;  // user data with that collection name
     PrependToTexts(scope, message.get());
     value = message->SerializeAsString();
   }

@@ -294,7 +294,7 @@ TEST(MetaGraphTest, NamesTakeScopesAndLoseThem) {
 }
 
 TEST(MessageMemoryTest, FewBytesThatMakeManyMessagesAreTooMany) {
-  // Empty nodes of two bytes each take a hundred times as much.
+  // Empty nodes of two bytes each take a hundred times as much memory.
   std::string bytes;
   for (int i = 0; i < 10000; ++i) bytes += std::string("\x0a\x00", 2);
   const auto check = [](const std::string& text, int64_t base) {

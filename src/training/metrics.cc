@@ -43,7 +43,7 @@ namespace {
 
 Formula Ratio(const std::vector<Formula>& sums) { return DivNoNan(sums[0], sums[1]); }
 
-// The mean of values that are floats.
+// The mean of float values.
 Metric MeanOf(const Scope& own, const Output& values, const std::optional<Input>& weights,
               const std::function<Formula(const std::vector<Formula>&)>& value = Ratio) {
   if (!own.ok()) return {};
@@ -55,7 +55,7 @@ Metric MeanOf(const Scope& own, const Output& values, const std::optional<Input>
   return From(own, {of_values, of_weights}, value);
 }
 
-// The scope of a metric of labels and predictions, which become floats of equal shapes.
+// The scope of a metric of labels and predictions, which are converted to floats of equal shapes.
 struct Floats {
   Floats(const Scope& scope, const MetricOptions& options, const char* name, const Output& label,
          const Output& prediction)
@@ -103,7 +103,7 @@ Metric CountOf(const Scope& scope, const Outcome& outcome, const Output& labels,
   return From(own, {count}, [](const std::vector<Formula>& sums) { return sums[0]; });
 }
 
-// Right ones over right and wrong ones.
+// Correct ones divided by correct and wrong ones.
 Metric Share(const Scope& scope, const char* name, const Outcome& wrong, const Output& labels,
              const Output& predictions, const MetricOptions& options) {
   const Scope own = Enter(scope, options, name);
@@ -214,7 +214,7 @@ Metric Recall(const Scope& scope, const Output& labels, const Output& prediction
 
 namespace {
 
-// The hits among the k largest, and of how many they are; each for a row.
+// The number of hits among the k largest, and the number of candidates, for each row.
 Metric AtK(const Scope& scope, const char* name, const Output& labels, const Output& predictions, int64_t k,
            const MetricOptions& options, bool of_labels) {
   const Scope own = Enter(scope, options, name);
@@ -241,7 +241,7 @@ Metric AtK(const Scope& scope, const char* name, const Output& labels, const Out
   return From(own, {found, asked}, Ratio);
 }
 
-// The count of predictions of each class for each label: [num_classes, num_classes].
+// The number of predictions of each class for each label: [num_classes, num_classes].
 Sum Confusion(const Scope& own, const Output& labels, const Output& predictions, int64_t num_classes,
               const std::optional<Input>& weights) {
   own.UpdateStatus(CheckSameShape(own, labels, predictions));

@@ -30,7 +30,7 @@ const std::vector<Batch> kLabels = {{1, 0, 1, 0}, {0, 1, 1, 1}};
 const std::vector<Batch> kPredictions = {{0.9f, 0.2f, 0.4f, 0.6f}, {0.1f, 0.8f, 0.3f, 0.7f}};
 const std::vector<Batch> kWeights = {{1, 2, 0.5f, 1}, {0, 1, 1, 3}};
 
-// Two batches through a metric; the value before the first, after each, and what the updates give.
+// Passes two batches to a metric; checks the values before the first and after each, and the updates.
 void ExpectMetric(const char* what, const MakeMetric& make, const Expected& expected, double before = 0) {
   for (const bool resource : {false, true}) {
     const Scope root = Scope::NewRootScope();
@@ -149,7 +149,7 @@ TEST(MetricsTest, TruthsAreCounted) {
                Quotient([](double l, double p) { return (l == 1) == (p > 0.5); }));
 }
 
-// The area by the definition of TensorFlow: trapezoids between thresholds.
+// The area by TensorFlow's definition: trapezoids between thresholds.
 double Area(const Batch& l, const Batch& p, const Batch& w, bool roc, const std::vector<double>& thresholds) {
   std::vector<double> x, y;
   for (const double t : thresholds) {
@@ -170,7 +170,7 @@ TEST(MetricsTest, AreasAreSummedOverThresholds) {
   const std::vector<double> thresholds = {-1e-7, 0.25, 0.5, 0.75, 1 + 1e-7};
   for (const bool roc : {true, false}) {
     const auto curve = roc ? metrics::AucOptions::Curve::kRoc : metrics::AucOptions::Curve::kPr;
-    // Without data the curve of recall is 1 everywhere, so that no area is under it.
+    // Without data the recall is 1 everywhere, so that the area is 0.
     ExpectMetric(
         "auc",
         [=](const Scope& s, const Output& l, const Output& p, const Output& w) {

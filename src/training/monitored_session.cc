@@ -22,10 +22,10 @@ double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// A new session may do what the old one could not.
+// A new session may succeed where the old one could not.
 bool IsPreemption(const Status& status) { return errors::IsAborted(status) || errors::IsUnavailable(status); }
 
-// The higher and longer of both.
+// Merges the options: the higher trace level and the longer timeout.
 void Merge(const RunOptions& wanted, RunOptions* options) {
   options->trace_level = std::max(options->trace_level, wanted.trace_level);
   options->timeout_in_ms = std::max(options->timeout_in_ms, wanted.timeout_in_ms);
@@ -47,7 +47,7 @@ Status AddFeeds(const ClientSession::Feeds& more, size_t num_of_user, ClientSess
   return Status();
 }
 
-// The hooks of the caller, and those that the options stand for.
+// The caller's hooks, and those for the options.
 Hooks WithSimpleHooks(const MonitoredTrainingSessionOptions& options) {
   Hooks hooks = options.hooks;
   if (options.last_step.has_value()) {
@@ -124,14 +124,14 @@ Status MonitoredSession::CreateSessionRetrying() {
   }
 }
 
-// The threads' first error, which is more informative than that of the session.
+// Returns the threads' first error, which is more informative than that of the session.
 Status MonitoredSession::CloseSession() {
   Status status;
   if (coordinator_ != nullptr) {
     coordinator_->RequestStop();
     status = coordinator_->Join(options_.stop_grace_period_secs, /*ignore_live_threads=*/true);
   }
-  // Runs of threads that are left end here.
+  // Ends runs of remaining threads.
   if (session_ != nullptr && session_->session() != nullptr) {
     session_->session()->Close().IgnoreError("what matters has been run");
   }
@@ -189,7 +189,7 @@ Status MonitoredSession::RunHooked(const RunOptions& options, const ClientSessio
   RunOptions all_options = options;
   ClientSession::Feeds all_feeds = feeds;
   std::vector<Output> all_fetches = fetches;
-  std::vector<size_t> begins;  // of the fetches of each hook
+  std::vector<size_t> begins;  // the start of the fetches of each hook
   for (const auto& hook : hooks_) {
     MR_ASSIGN_OR_RETURN(const SessionRunArgs args, hook->BeforeRun(context));
     begins.push_back(all_fetches.size());
@@ -247,7 +247,7 @@ Status MonitoredSession::Close(const Status& status) {
   }
   const Status of_threads = CloseSession();
   first.Update(of_threads);
-  scope_.state().finalized = was_finalized_;  // nodes can be added again where they could before
+  scope_.state().finalized = was_finalized_;  // restored: nodes can be added again if they could before
   return first;
 }
 

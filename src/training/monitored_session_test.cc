@@ -26,7 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// A float w that each step makes larger by two, and the count of steps.
+// A float w that each step increases by two, and the count of steps.
 struct Model {
   Model()
       : step(CreateGlobalStep(scope)),
@@ -46,7 +46,7 @@ float ValueOf(MonitoredSession& session, const Output& tensor) {
   return status.ok() ? value[0].scalar<float>() : NAN;
 }
 
-// Writes down what it is called for, and may fail or stop.
+// Records its calls, and may fail or stop.
 class Recorder final : public SessionRunHook {
  public:
   Status Begin(const Scope& scope) override {
@@ -529,7 +529,7 @@ TEST(RunTraining, StopsAtTheLastStepAndShowsProgress) {
   Status status = RunTraining(model.scope, model.train, options);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(LatestCheckpoint(folder), folder + "/model.ckpt-3");
-  status = RunTraining(model.scope, model.train, options);  // all is done
+  status = RunTraining(model.scope, model.train, options);  // all steps have been done
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(LatestCheckpoint(folder), folder + "/model.ckpt-3");
 }

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// The corrected average of what began as zeros, kept in variables of its own.
+// The average corrected for its initial zeros, with separate variables.
 Output ZeroDebias(const Scope& scope, const GraphVariable& variable, const Output& value,
                   const Formula& forget) {
   const Scope beside = scope.OutsideControlFlow().AtRoot().ColocateWith(variable.ref());
@@ -93,7 +93,7 @@ GraphVariable ExponentialMovingAverage::Make(const Scope& scope, const std::stri
 Operation ExponentialMovingAverage::Apply(const Scope& scope, std::vector<GraphVariable> variables,
                                           const std::vector<Output>& tensors) {
   if (variables.empty() && tensors.empty()) variables = TrainableVariables(scope);
-  std::vector<std::pair<GraphVariable, Output>> pairs;  // the average, and what it is of
+  std::vector<std::pair<GraphVariable, Output>> pairs;  // the average, and its variable or tensor
   const Scope own = scope.NewSubScope(options_.name);
   for (const GraphVariable& variable : variables) {
     const std::string key = Scope::NameOf(variable.ref());

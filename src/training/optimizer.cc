@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// Literals become float constants, whatever they were: 1, 0.5, 0.5f.
+// Literals become float constants, whatever their type: 1, 0.5, 0.5f.
 StatusOr<float> FloatOf(const Literal& literal) {
   MR_RETURN_IF_ERROR(literal.status());
   const Tensor& value = literal.tensor();
@@ -32,7 +32,7 @@ Output MakeParameter(const Scope& scope, const std::string& name, const Input& v
   return {};
 }
 
-// A variable like `primary` that begins with `value` everywhere and is not trained; a slot of a part is saved
+// A variable of the shape of `primary`, filled with `value`, that is not trained; a slot of a part is saved
 // as a part of the whole variable's slot.
 GraphVariable MakeSlot(const Scope& scope, const GraphVariable& primary, const std::string& optimizer,
                        float value) {

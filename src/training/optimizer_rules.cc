@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Multiplies the powers of the betas, which come behind the rate among the parameters.
+// Multiplies the powers of the betas, which follow the rate among the parameters.
 std::vector<Operation> RaisePowers(const Scope& scope, const std::vector<GraphVariable>& powers,
                                    const std::vector<Output>& parameters) {
   std::vector<Operation> updates;
@@ -22,7 +22,7 @@ std::vector<Operation> RaisePowers(const Scope& scope, const std::vector<GraphVa
   return updates;
 }
 
-// Slices as a tensor of the variable's shape.
+// Converts slices to a tensor of the variable's shape.
 GradientAndVariable Dense(const Scope& scope, const GradientAndVariable& gradient) {
   if (!gradient.gradient.IsSlices()) return gradient;
   const IndexedSlices& rows = gradient.gradient.slices;
@@ -76,7 +76,7 @@ Operation AdamOptimizer::Update(const Scope& scope, const Step& step, const Grad
   return Apply(scope, gradient, slots, {"Adam", before, {}, {}});
 }
 
-// The moments of all rows fade, those of the rows also get their gradient, and all rows move by them.
+// The moments of all rows decay, those of the given rows also get their gradient, and all rows are updated.
 Operation AdamOptimizer::UpdateRows(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
                                     const std::vector<GraphVariable>& slots) const {
   const GraphVariable& w = gradient.variable;
@@ -122,7 +122,7 @@ Operation RmsPropOptimizer::Update(const Scope& scope, const Step& step, const G
   if (!centered_) {
     return Apply(scope, gradient, slots, {"RMSProp", Scalars(step, gradient.variable), {}, {}});
   }
-  // They are made as squares, means, momentum; the op takes the means first.
+  // The slots are created as squares, means, momentum; the op takes the means first.
   return Apply(scope, gradient, {slots[1], slots[0], slots[2]},
                {"CenteredRMSProp", Scalars(step, gradient.variable), {}, {}});
 }
@@ -139,7 +139,7 @@ void AdagradDaOptimizer::Prepare(const Scope& /*scope*/, Step& step) const {
     step.scope.UpdateStatus(errors::InvalidArgument("AdagradDA: the global step is unset"));
     return;
   }
-  // The number of this update, from one on.
+  // The number of this update, counted from one.
   const Formula done(step.scope, CastTo(step.scope, global_step_, DataType::kInt64));
   step.parameters.push_back((done + 1).tensor());
 }

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Pointwise;
 using ::testing::UnorderedElementsAre;
 
-// One element of a variable with what the optimizer keeps of it; the gradient is the value itself.
+// One element of a variable with the optimizer's slots; the gradient is the value itself.
 struct State {
   double w, a, b, c;
 };
@@ -142,7 +142,7 @@ std::vector<float> Train(const Case& c, bool resource, Gradient kind) {
                         {.resource = resource});
   GradientValue gradient = Output(ops::Identity(scope, w));
   if (kind == Gradient::kEveryRow) {
-    // Row 1 comes in two halves.
+    // Row 1 is split into two halves.
     const Output rows = ops::Const(scope, {2, 1, 0, 1});
     const Output halves = ops::Const(scope, {{1.f}, {0.5f}, {1.f}, {0.5f}});
     gradient = IndexedSlices{ops::Mul(scope, ops::GatherV2(scope, w, rows, 0).output, halves), rows, {}};
@@ -215,7 +215,7 @@ TEST(OptimizerTest, StepsAreCountedAfterTheUpdates) {
     ASSERT_EQ(train.node->control_in_edges().size(), 1u);
     EXPECT_EQ(train.node->control_in_edges()[0]->src, update->node);
     for (const GraphVariable& variable : GlobalVariables(scope)) {
-      EXPECT_EQ(variable.is_resource(), resource) << variable.name();  // the powers of the betas, too
+      EXPECT_EQ(variable.is_resource(), resource) << variable.name();  // also for the powers of the betas
     }
     ReadySession session(scope);
     session.Run({train});

@@ -17,8 +17,8 @@ namespace {
 
 namespace pb = google::protobuf;
 
-// Parts of a file are read into one block that stays in the cache, from where the parser takes strings to
-// their places.
+// Parts of a file are read into one block that stays in the cache, from which the parser copies
+// strings.
 constexpr int kBlockBytes = 256 << 10;
 
 class FileInput final : public pb::io::CopyingInputStream {
@@ -34,7 +34,7 @@ class FileInput final : public pb::io::CopyingInputStream {
     offset_ += *got;
     return static_cast<int>(*got);
   }
-  // Whether there is as much is seen by the next Read.
+  // The next Read detects the end of the file.
   int Skip(int count) override {
     offset_ += static_cast<uint64_t>(count);
     return count;

@@ -32,7 +32,7 @@ StageQueue MakeQueue(const Scope& scope, const QueueKind& kind, const ElementSpe
   return {.handle = maker.output(0), .types = spec.types};
 }
 
-// The examples, along dimension 0, that are to be kept.
+// The examples to be kept, along dimension 0.
 std::vector<Output> Select(const Scope& scope, const std::vector<Output>& tensors, const Output& keep) {
   const Output which = CastTo(scope, keep, DataType::kInt32);
   std::vector<Output> kept;
@@ -100,7 +100,7 @@ class Batcher {
 
   Status ReadKeepInput() {
     if (!options_.keep_input.has_value()) {
-      ops::Const(stage_, true);  // the node that a client in Python has, for the names of the next ones
+      ops::Const(stage_, true);  // a node of the Python client, so that later nodes get the same names
       return stage_.status();
     }
     const Input& keep = *options_.keep_input;
@@ -140,11 +140,11 @@ class Batcher {
 
   const Scope stage_;
   const BatchOptions& options_;
-  Output keep_;  // unset: all are kept
+  Output keep_;  // unset: all examples are kept
   StageQueue queue_;
 };
 
-// [input with the batch in front].
+// Adds the batch as the first dimension.
 std::vector<PartialShape> WithBatch(const std::vector<PartialShape>& shapes, int64_t batch) {
   std::vector<PartialShape> result;
   for (const PartialShape& shape : shapes) {
@@ -212,7 +212,7 @@ StatusOr<ElementSpec> SpecOf(const Scope& scope, const std::vector<std::vector<O
 
 namespace {
 
-// As many results as there are tensors: unset ones after an error.
+// Resizes to `count` results: unset ones after an error.
 std::vector<Output> Sized(std::vector<Output> results, size_t count) {
   results.resize(count);
   return results;
@@ -289,7 +289,7 @@ std::vector<Output> Bucket(const Scope& scope, const std::vector<Output>& tensor
   const auto batch_shapes =
       WithBatch(spec->shapes, options.allow_smaller_final_batch || options.dynamic_pad ? -1 : batch_size);
   top_spec.shapes.insert(top_spec.shapes.end(), batch_shapes.begin(), batch_shapes.end());
-  // Only a padding queue takes elements whose shapes are not known.
+  // Only a padding queue accepts elements of unknown shapes.
   if (options.allow_smaller_final_batch) kind.op = FifoKind(/*dynamic_pad=*/true).op;
   const StageQueue top = MakeQueue(stage, kind, top_spec, options.capacity, options.shared_name);
   for (int i = 0; i < num_buckets && stage.ok(); ++i) {
@@ -305,7 +305,7 @@ std::vector<Output> Bucket(const Scope& scope, const std::vector<Output>& tensor
   }
   if (!stage.ok()) return none;
 
-  // One step enqueues to one bucket; all of them close together when the input ends.
+  // One step enqueues to one bucket; all of them are closed together when the input ends.
   const Operation any = ops::NoOp(stage.WithOpName("group_enqueues").WithControlDependencies(enqueues));
   QueueRunner filler = QueueRunner::Make(
       stage, buckets[0].handle, std::vector<Operation>(static_cast<size_t>(options.num_threads), any));
@@ -343,7 +343,7 @@ std::vector<Output> BucketBySequenceLength(const Scope& scope, const Output& len
     return none;
   }
   const Scope stage = StageScope(scope, "bucket_by_sequence_length");
-  // As many boundaries as are not above the length come before its bucket.
+  // The number of boundaries that are not greater than the length is the index of its bucket.
   const Output below =
       ops::LessEqual(stage, ops::Const(stage.WithOpName("boundaries"), Tensor::Vector(boundaries)), length);
   if (!stage.ok()) return none;

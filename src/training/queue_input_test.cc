@@ -41,7 +41,7 @@ class Running {
     Check(coordinator_.Join());
   }
 
-  // The values of each run until the input ends, or of as many as are wanted.
+  // The values of each run until the input ends, or of at most `most` runs.
   std::vector<std::vector<Tensor>> Take(const std::vector<Output>& fetches, int most = 1000) {
     std::vector<std::vector<Tensor>> all;
     while (static_cast<int>(all.size()) < most) {
@@ -69,7 +69,7 @@ std::vector<std::string> Names(const Scope& scope) {
   return names;
 }
 
-// A queue of 0 … n-1 for so many epochs, in order, and an element of it.
+// A queue of 0 … n-1 for that number of epochs, in order, and an element of it.
 Output Numbers(const Scope& scope, int n, int64_t epochs) {
   const Output queue = RangeInputProducer(scope, n, {.num_epochs = epochs, .shuffle = false});
   return ops::QueueDequeueV2(scope, queue, {DataType::kInt32})[0];

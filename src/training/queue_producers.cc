@@ -17,7 +17,7 @@ PartialShape WithoutFirstDim(const PartialShape& shape) {
   return PartialShape(std::vector<int64_t>(dims.begin() + 1, dims.end()));
 }
 
-// The producer within its scope, whose name the queue gets.
+// The producer within its scope, which names the queue.
 Output Produce(const Scope& stage, Output input, const ProducerOptions& options,
                const PartialShape& element_shape) {
   if (!stage.ok()) return {};

@@ -45,7 +45,7 @@ Status Fill(Filling& filling, const std::string& enqueue_op) {
     closed.IgnoreError("the session may be closed already, and the queue with it");
   }
   if (at_end) return Status();
-  // A queue that was cancelled because of the stop is no news.
+  // A queue that was cancelled because of the stop is not an error.
   return filling.coordinator.ShouldStop() ? Status() : status;
 }
 

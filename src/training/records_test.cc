@@ -111,7 +111,7 @@ TEST(ExampleTest, AnyBytesGiveAStatus) {
   const auto empty = Example::Parse("");
   ASSERT_TRUE(empty.ok());
   EXPECT_TRUE(empty->features().empty());
-  // A feature without a kind.
+  // A feature without any kind set.
   const auto parsed = Example::Parse(std::string("\x0a\x07\x0a\x05\x0a\x01k\x12\0", 9));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_TRUE(parsed->Floats("k")->empty());

@@ -159,7 +159,7 @@ RnnCell::Result GruCell::Call(const Scope& scope, const Output& x, const std::ve
 std::vector<int64_t> MultiRnnCell::state_sizes() const {
   std::vector<int64_t> all;
   for (const auto& cell : cells_) {
-    if (cell == nullptr) return {};  // an error of Build
+    if (cell == nullptr) return {};  // after an error of Build
     const std::vector<int64_t> sizes = cell->state_sizes();
     all.insert(all.end(), sizes.begin(), sizes.end());
   }
@@ -200,7 +200,7 @@ Output Element(const Scope& scope, const Output& x, int i) {
                            ops::StridedSlice::ShrinkAxisMask(1));
 }
 
-// A sequence under way: the inputs and outputs as arrays by time.
+// A sequence in progress: the inputs and outputs as arrays over time.
 struct Sequence {
   Output in, in_flow;
   Output out, out_flow;
@@ -289,7 +289,7 @@ Status CheckInputs(const Scope& scope, const RnnCell& cell, const Output& inputs
   return Status();
 }
 
-// In a scope of its own.
+// In a separate scope.
 RnnOutputs Run(const Scope& own, RnnCell& cell, const Output& inputs, const DynamicRnnOptions& options) {
   own.UpdateStatus(CheckInputs(own, cell, inputs, options));
   if (!own.ok()) return {};

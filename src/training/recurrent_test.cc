@@ -219,7 +219,7 @@ TEST(RnnCellTest, StepsOfAProgramShareTheVariables) {
   EXPECT_THAT(session.Values(result.output), Pointwise(FloatNear(1e-6f), session.Values(rnn.state[0])));
 }
 
-// The loop's derivatives against differences of its values, with batches and lengths that only a step knows.
+// Compares the loop's derivatives with finite differences; batches and lengths are only known at run time.
 TEST(DynamicRnnTest, HasGradients) {
   const Scope scope = RandomScope();
   const auto cell = BasicLstmCell(2);

@@ -87,7 +87,7 @@ TEST(ReplicaDeviceSetterTest, GreedyStrategyBalancesBytes) {
   for (const int64_t n : {100, 30, 60, 20, 5, 1}) {
     devices.push_back(DeviceOf(Zeros(scope, StrCat("v", n), {n}).ref()).substr(8));
   }
-  // Bytes at both after each: 400 0, 400 120, 400 360, 400 440, 420 440, 424 440.
+  // Bytes on both after each: 400 0, 400 120, 400 360, 400 440, 420 440, 424 440.
   EXPECT_THAT(devices, ElementsAre("task:0", "task:1", "task:1", "task:1", "task:0", "task:0"));
   EXPECT_EQ(*ByteSizeLoad({.op = "V", .device = "", .dtype = DataType::kDouble, .shape = {3, 2}}), 48);
   EXPECT_TRUE(errors::IsInvalidArgument(
@@ -155,7 +155,7 @@ TEST(SyncReplicasTest, NodesAreThoseOfTensorFlow) {
   EXPECT_EQ(LocalVariables(scope)[0].name(), "sync_rep_local_step");
 }
 
-// Replicas in one graph and one session, each with gradients of its own; the first is the chief.
+// Replicas in one graph and one session, each with separate gradients; the first one is the chief.
 class InGraphReplicas {
  public:
   InGraphReplicas(int replicas, int to_aggregate, bool resource = false)
@@ -180,7 +180,7 @@ class InGraphReplicas {
     coordinator_.RequestStop();
     EXPECT_EQ(ready_->session().session()->Close(), Status()) << "what waits for gradients ends";
   }
-  // One step of a replica: a gradient of w, rows of that of e.
+  // One step of a replica: a gradient of w, and rows of a gradient of e.
   void Step(size_t replica, float g, const std::vector<int32_t>& rows = {0}, float value = 0) {
     EXPECT_EQ(TryStep(replica, g, rows, value, RunOptions()), Status());
   }
@@ -219,7 +219,7 @@ TEST_P(SyncReplicasValuesTest, EachUpdateIsTheMeanOfAllGradients) {
   for (int t = 0; t < 3; ++t) {
     std::vector<std::thread> threads;
     for (size_t i = 0; i < 4; ++i) {
-      // Rows: 0 of all, with 2; 1 of the first two, with 2.
+      // Rows: 0 by all, with 2; 1 by the first two, with 2.
       threads.emplace_back([&, i] {
         replicas.Step(i, static_cast<float>(i) + static_cast<float>(t),
                       i < 2 ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{0}, 2);
@@ -229,7 +229,7 @@ TEST_P(SyncReplicasValuesTest, EachUpdateIsTheMeanOfAllGradients) {
     EXPECT_EQ(replicas.step(), t + 1);
     for (size_t i = 0; i < 4; ++i) EXPECT_EQ(replicas.local_step(i), t + 1);
   }
-  // Means of w's gradients: 1.5, 2.5, 3.5. A row's mean is over the gradients that have it.
+  // Means of w's gradients: 1.5, 2.5, 3.5. A row's mean is over the gradients that contain it.
   EXPECT_THAT(replicas.w(), ElementsAre(-7.5f, -15.0f));
   EXPECT_THAT(replicas.e(), ElementsAre(-6, -6, -6, -6, 0, 0, 0, 0));
 }
@@ -239,7 +239,7 @@ TEST_P(SyncReplicasValuesTest, AStaleGradientIsDropped) {
   replicas.Step(0, 1);  // makes step 1 alone
   EXPECT_EQ(replicas.local_step(0), 1);
   EXPECT_EQ(replicas.local_step(1), 0);
-  replicas.Step(1, 100, {1}, 100);  // of step 0; takes the token that is left
+  replicas.Step(1, 100, {1}, 100);  // of step 0; takes the remaining token
   EXPECT_EQ(replicas.local_step(1), 1);
   EXPECT_EQ(replicas.step(), 1);
   EXPECT_THAT(replicas.w(), ElementsAre(-1, -2));
@@ -253,10 +253,10 @@ TEST_P(SyncReplicasValuesTest, TrainingGoesOnWithoutTheBackup) {
   InGraphReplicas replicas(3, 2, GetParam());
   constexpr int64_t kWanted = 20;
   std::vector<std::thread> threads;
-  // The third does nothing.
+  // The third one does nothing.
   for (size_t i = 0; i < 2; ++i) {
     threads.emplace_back([&, i] {
-      // One of both is left alone at the end, with a gradient that is never used.
+      // One of the two is left alone at the end, with a gradient that is never used.
       RunOptions options;
       options.timeout_in_ms = 2000;
       while (replicas.step() < kWanted) {

@@ -28,7 +28,7 @@ int64_t TermOf(std::string_view name) {
   return term > 0 && term < kMostTerms ? term : 0;
 }
 
-// The latest term in the folder; 0 when there is none, or no folder.
+// The latest term in the folder; 0 if there is none, or no folder.
 StatusOr<int64_t> LatestTerm(const std::string& folder) {
   const auto names = Env::Posix().GetChildren(folder);
   if (errors::IsNotFound(names.status())) return int64_t{0};
@@ -48,11 +48,11 @@ int64_t SaveGuard::term() const {
 Status SaveGuard::Take() {
   MutexLock lock(mu_);
   std::error_code error;
-  std::filesystem::create_directories(folder_, error);  // what fails is told by what follows
+  std::filesystem::create_directories(folder_, error);  // errors are reported by the following calls
   MR_ASSIGN_OR_RETURN(int64_t latest, LatestTerm(folder_));
   if (term_ != 0 && term_ == latest) return Status();
-  // The file system lets one process make a file. One that looked long ago may get a term that others have
-  // had and left: it is not the latest then.
+  // The file system lets only one process create a file. A process with an old view of the folder may get a
+  // term that others have had and left: it is not the latest then.
   while (true) {
     const std::string path = StrCat(folder_, "/", kPrefix, ++latest);
     const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -49,7 +49,7 @@ TEST(SaveGuardTest, TheLatestChiefSaves) {
   ASSERT_EQ(a.Take(), Status());
   EXPECT_EQ(a.term(), 3);
   EXPECT_TRUE(errors::IsAborted(b.Check()));
-  // A new process goes on from there, whatever else is in the folder.
+  // A new process continues from there, whatever else is in the folder.
   for (const char* odd :
        {"chief-", "chief-x", "chief-12x", "chief--9", "chief-99999999999999999999", "chief"})
     std::ofstream(StrCat(folder, "/", odd)) << "x";
@@ -82,7 +82,7 @@ TEST(SaveGuardTest, AFolderThatCannotBeWrittenIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(file));
 }
 
-// A variable that each step counts.
+// A variable that counts steps.
 struct Model {
   Model() : step(CreateGlobalStep(scope)), add(step.AssignAdd(scope, int64_t{1})) {}
   Scope scope = Scope::NewRootScope();
@@ -95,7 +95,7 @@ Status Step(MonitoredSession& session, const Model& model) {
   return session.Run({model.add}, &step);
 }
 
-// A chief loses its place before a save, and in the middle of it.
+// A chief loses its role before a save, and during it.
 class LostPlaceTest : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Behind, LostPlaceTest, ::testing::Bool());
 
@@ -130,7 +130,7 @@ TEST_P(LostPlaceTest, LeavesTheCheckpointsAsTheyAre) {
   EXPECT_FALSE(CheckpointExists(folder + "/model-1"));
 }
 
-// It says what the test says.
+// A lease with the answers of the test.
 class SaidLease : public ChiefLease {
  public:
   bool IsChief() const override { return true; }

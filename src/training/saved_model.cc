@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// What joins the name of a sparse tensor and that of a part of it.
+// The separator between the name of a sparse tensor and that of its part.
 constexpr char kSparseSeparator = '/';
 
 StatusOr<Session::Feeds> FeedsOf(const std::string& signature,

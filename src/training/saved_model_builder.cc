@@ -49,7 +49,7 @@ Status CheckSignatures(const std::map<std::string, SignatureDef>& signatures) {
   return Status::Ok();
 }
 
-// The path that a constant holds.
+// The path in a constant.
 StatusOr<std::string> AssetPath(const Output& asset) {
   if (!asset.IsSet()) return errors::InvalidArgument("Asset path tensor must be a Tensor.");
   if (asset.node->op_name() != "Const") {
@@ -167,7 +167,7 @@ StatusOr<std::unique_ptr<SavedModelBuilder>> SavedModelBuilder::Open(const std::
   return std::unique_ptr<SavedModelBuilder>(new SavedModelBuilder(export_dir));
 }
 
-// The names that assets get in the model; the files themselves are copied when all is well.
+// Chooses the names of assets in the model; the files themselves are copied at the end.
 StatusOr<CollectionDef> SavedModelBuilder::AddAssets(const std::vector<Output>& assets) {
   AnyList list;
   for (const Output& asset : assets) {

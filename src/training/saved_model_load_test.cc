@@ -100,7 +100,7 @@ TEST(SavedModelLoadTest, ATextModelIsTheSame) {
 
 TEST(SavedModelLoadTest, FieldsOfLaterVersionsDoNotMatter) {
   const std::string dir = NewFolder();
-  // Fields 99 (a text) and 100 (a number) of the model and of its meta graph.
+  // Fields 99 (a string) and 100 (a number) of the model and of its meta graph.
   const std::string later = std::string("\x9a\x06\x03new", 6) + std::string("\xa0\x06\x07", 3);
   tensorflow::SavedModel model = TwoVariables();
   const std::string meta = model.meta_graphs(0).SerializeAsString() + later;
@@ -209,7 +209,7 @@ TEST(SavedModelLoadTest, TagsChooseTheMetaGraphWhateverTheirOrder) {
       "the SavedModel, please use the SavedModel CLI: `saved_model_cli`");
 }
 
-// A table of words whose file is an asset, and how it is initialised.
+// A table of words whose file is an asset, and the way it is initialised.
 enum class Init { kLegacy, kMain, kSignature };
 tensorflow::SavedModel WithTable(Init init, bool as_field) {
   tensorflow::SavedModel model;
@@ -286,7 +286,7 @@ TEST(SavedModelLoadTest, ModelsWithoutVariablesNeedNoSaver) {
   tensorflow::SavedModel model = TwoVariables();
   model.mutable_meta_graphs(0)->clear_saver_def();
   WriteModel(model, dir);
-  EXPECT_NE(LoadOrFail(dir, {"serve"}), nullptr);  // no folder of variables at all
+  EXPECT_NE(LoadOrFail(dir, {"serve"}), nullptr);  // there is no folder of variables at all
   std::filesystem::create_directories(dir + "/variables");
   EXPECT_NE(LoadOrFail(dir, {"serve"}), nullptr);
   WriteVariables(dir, {{"w", Row({1, 2})}});

@@ -32,7 +32,7 @@ StatusOr<std::string> VariablesOf(Env& env, const std::string& dir) {
   const std::string prefix =
       JoinPath(JoinPath(dir, saved_model::kVariablesFolder), saved_model::kVariablesFilename);
   if (env.FileExists(io::BundleIndexPath(prefix)) || env.FileExists(prefix)) return prefix;
-  // The first format, when it was sharded, is restored by the pattern of its files' names.
+  // A sharded checkpoint of the first format is restored by the pattern of its files' names.
   MR_ASSIGN_OR_RETURN(const auto shards, io::MatchingFiles(env, StrCat(prefix, "-*-of-?????")));
   if (shards.empty()) return std::string();
   return StrCat(prefix, "-?????", shards[0].substr(shards[0].size() - 9));
@@ -47,7 +47,7 @@ Status Restore(Session& session, const RunOptions& options, const MetaGraphDef& 
   return CanRestore(saver) ? status : status.WithContext(StrCat("; the SavedModel in ", dir, " has some"));
 }
 
-// The operation that initialises tables and similar resources; "" when there is none.
+// The operation that initialises tables and similar resources; "" if there is none.
 StatusOr<std::string> InitOp(const MetaGraphDef& meta, const std::string& dir) {
   if (const auto signature = meta.signature_def().find(saved_model::kInitOpSignatureKey);
       signature != meta.signature_def().end()) {

@@ -38,7 +38,7 @@ std::string_view WithoutShard(std::string_view name) {
   return name.substr(0, begin - 1);
 }
 
-// A path may have characters that stand for others in patterns, so exact names come first.
+// A path may contain wildcard characters, so exact names come first.
 Status DeleteIfThere(const std::string& path) {
   return Env::Posix().FileExists(path) ? Env::Posix().DeleteFile(path) : Status::Ok();
 }
@@ -50,7 +50,7 @@ Status DeleteMatching(const std::string& pattern) {
   return Status::Ok();
 }
 
-// Names such as "model.data-00000-of-00001".
+// Deletes files such as "model.data-00000-of-00001".
 Status DeleteData(const std::string& prefix) {
   const std::string folder = io::FolderOf(prefix);
   const std::string begin = StrCat(prefix.substr(folder.empty() ? 0 : prefix.rfind('/') + 1), ".data-");
@@ -76,7 +76,7 @@ Status ExplainRestoreError(const Status& status) {
              status.message()));
 }
 
-// Gives the session the nodes that it may not have yet.
+// Extends the session by the nodes that it may lack.
 StatusOr<Session*> SessionWith(const ClientSession& client, const Scope& scope) {
   MR_RETURN_IF_ERROR(scope.status());
   if (client.session() == nullptr) return client.Run({}, nullptr);
@@ -287,7 +287,7 @@ Status RemoveCheckpoint(const std::string& prefix, CheckpointFormat format,
                         const std::string& meta_graph_suffix) {
   MR_RETURN_IF_ERROR(DeleteIfThere(MetaGraphFilename(prefix, meta_graph_suffix)));
   if (format != CheckpointFormat::kV2) return DeleteMatching(prefix);
-  // The index goes first: data without it are no checkpoint.
+  // The index is deleted first: data without it is not a checkpoint.
   MR_RETURN_IF_ERROR(DeleteIfThere(io::BundleIndexPath(prefix)));
   return DeleteData(prefix);
 }

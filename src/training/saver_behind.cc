@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints that a thread writes while steps go on.
+// Checkpoints that a thread writes while steps continue.
 #if defined(__linux__)
 #include <sched.h>
 #include <sys/resource.h>
@@ -30,7 +30,7 @@
 namespace millrace {
 namespace {
 
-// What the nodes behind `save` write: the tensors by their names in the graph, and the names and slices that
+// The inputs of the nodes of `save`: the tensors by their names in the graph, and the names and slices that
 // they have in the checkpoint.
 struct Values {
   std::vector<std::string> tensors, names, slices;
@@ -53,7 +53,7 @@ StatusOr<Values> FindValues(const Graph& graph, const std::string& save_tensor) 
   Values values;
   std::vector<const Node*> pending = {save};
   std::set<const Node*> seen;
-  constexpr int kFirstTensor = 3;  // behind the file, the names and the slices
+  constexpr int kFirstTensor = 3;  // after the file, the names and the slices
   while (!pending.empty()) {
     const Node* const node = pending.back();
     pending.pop_back();
@@ -79,7 +79,7 @@ StatusOr<Values> FindValues(const Graph& graph, const std::string& save_tensor) 
   return values;
 }
 
-// In the order of their names, as the op writes them.
+// In the order of their names, as in the op.
 std::vector<size_t> SortedByName(const std::vector<std::string>& names) {
   std::vector<size_t> order(names.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -94,7 +94,7 @@ Status AddTo(io::BundleWriter& writer, const std::string& name, const std::strin
   return writer.AddSlice(name, part.full_shape, part.slice, tensor);
 }
 
-// The steps come first: they need the processors at once, the checkpoint is in no hurry.
+// Steps have precedence: they need the processors at once, the checkpoint is not urgent.
 void RunWhenIdle() {
 #if defined(__linux__)
   const sched_param priority = {};
@@ -110,18 +110,18 @@ void RunWithLittleShare() {
 
 }  // namespace
 
-// The checkpoint that is being written, tensor by tensor, by a thread that runs while the processors have
-// nothing else to do. When that is not enough within kPatience, another one gets a share of them. Who waits
-// for the checkpoint takes part. One at a time.
+// The checkpoint in progress, written tensor by tensor by a thread that runs while the processors are idle.
+// If that is not enough within kPatience, another thread gets a share of the processors. A caller that waits
+// for the checkpoint helps. One at a time.
 class Saver::Behind {
  public:
   struct Job {
     std::string checkpoint;
     Values values;
     std::vector<Tensor> tensors;
-    std::function<Status()> may_save;  // asked before the last tensor's bytes get their names
+    std::function<Status()> may_save;  // called before the checkpoint gets its final names
     std::function<Status()> when_written;
-    // The checkpoints before it, and what was to be deleted then.
+    // The previous checkpoints, and those that were to be deleted then.
     std::vector<Kept> last, to_delete;
     double next_kept_time = 0;
   };
@@ -151,7 +151,7 @@ class Saver::Behind {
         RunWhenIdle();
         WriteAll();
       });
-      // The idle one does it alone when there is no thread for this.
+      // The idle thread does it alone if this one can't be created.
       if (bytes_of_job >= kWorthAShare) late_ = std::thread([this] { WriteLate(); });
     } catch (const std::system_error& e) {
       if (idle_.joinable()) return Status();
@@ -169,7 +169,7 @@ class Saver::Behind {
     MutexLock lock(mu_);
     return std::exchange(status_, Status());
   }
-  // REQUIRES: nothing is being written. What was last written.
+  // REQUIRES: nothing is being written. Returns the last job.
   Job TakeJob() {
     MutexLock lock(mu_);
     return std::move(job_);
@@ -192,7 +192,7 @@ class Saver::Behind {
     }
     WriteAll();
   }
-  // False when all is done.
+  // False if everything was written.
   bool WriteNext() MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (done_) return false;
@@ -207,7 +207,7 @@ class Saver::Behind {
     }
     return !done_;
   }
-  // A tensor or, behind the last, the end.
+  // Writes a tensor or, after the last, the end.
   Status WritePart() MR_REQUIRES(mu_) {
     if (next_ == 0) {
       MR_ASSIGN_OR_RETURN(writer_, io::BundleWriter::Open(Env::Posix(), job_.checkpoint));
@@ -220,7 +220,7 @@ class Saver::Behind {
     }
     const size_t i = order_[next_++];
     MR_RETURN_IF_ERROR(AddTo(*writer_, job_.values.names[i], job_.values.slices[i], job_.tensors[i]));
-    // The steps behind the next save write their new values there, unless they use it now.
+    // Steps after the next save write their new values there, unless they are using it now.
     spares_.Give(std::exchange(job_.tensors[i], Tensor()), bytes_);
     return Status();
   }

@@ -23,7 +23,7 @@ bool IsIterator(const Output& variable) {
   return op == "IteratorV2" || op == "Iterator";
 }
 
-// The type of what the variable holds, not that of a handle.
+// The type of the variable's value, not that of a handle.
 DataType ValueType(const Output& variable) {
   if (IsIterator(variable)) return DataType::kVariant;
   if (!IsResource(variable)) return Scope::TypeOf(variable);
@@ -41,7 +41,7 @@ PartialShape ValueShape(const Scope& scope, const Output& variable) {
 
 const std::string& DeviceOf(const Saveable& saveable) { return saveable.variable.node->requested_device(); }
 
-// Checkpoints are read and written by the first CPU of the device's task. "" for "".
+// Checkpoints are read and written on the first CPU of the device's task. "" for "".
 std::string FirstCpu(const std::string& device) {
   if (device.empty()) return "";
   std::string cpu;
@@ -121,7 +121,7 @@ class SaverNodes {
     return devices;
   }
 
-  // The name that WithOpName will give, for constants that are named after the node.
+  // The name that WithOpName will give, for constants named after the node.
   static std::string FreeName(const Scope& scope, const std::string& name) {
     const std::string full = scope.path().empty() ? name : StrCat(scope.path(), "/", name);
     if (!scope.state().IsTaken(full)) return name;
@@ -144,7 +144,7 @@ class SaverNodes {
     return ops::Identity(scope.WithOpName("Identity"), read.output(0));
   }
 
-  // Writes all of them to `filename`; gives that once it is done.
+  // Saves all of them to `filename`; returns that name after they were saved.
   Output Save(const Scope& scope, const Output& filename, const Saveables& saveables) {
     std::vector<std::string> names, slices;
     std::vector<Output> tensors;
@@ -224,7 +224,7 @@ class SaverNodes {
     return Group(scope, assigned, name);
   }
 
-  // A node that is done when all are; those of one device are gathered there first.
+  // A node that runs after all; those of one device are grouped there first.
   Operation Group(const Scope& scope, const std::vector<Operation>& operations, const std::string& name) {
     std::map<std::string, std::vector<Operation>> devices;
     for (const Operation& operation : operations) {
@@ -253,7 +253,7 @@ class SaverNodes {
     return maker.Finish() == nullptr ? Output() : maker.output(0);
   }
 
-  // Every device writes a checkpoint under a name of its own in a folder for the occasion; they are merged.
+  // Every device writes a separate checkpoint to a temporary folder; they are merged.
   Output SaveShards(const std::map<std::string, Saveables>& devices) {
     const Output suffix =
         ops::Const(scope_.WithOpName(FreeName(scope_, "StringJoin") + "/inputs_1"), TemporarySuffix());
@@ -286,7 +286,7 @@ class SaverNodes {
     return ops::Identity(last.WithOpName("Identity").WithControlDependencies({Operation(merged)}), filename_);
   }
 
-  // Files of the first format stay apart; the pattern of their names is their name.
+  // Files of the first format stay separate; the pattern of their names is the checkpoint's name.
   Output SaveOldShards(const std::map<std::string, Saveables>& devices) {
     const Output num_shards =
         ops::Const(scope_.WithOpName("num_shards"), static_cast<int32_t>(devices.size()));
@@ -315,7 +315,7 @@ class SaverNodes {
     return Group(scope_, restored, "restore_all");
   }
 
-  // Unlike that of any other saver, so that two may save under one name one after the other.
+  // Differs from that of any other saver, so that two may save under one name one after the other.
   static std::string TemporarySuffix() {
     std::random_device entropy;
     std::string digits;

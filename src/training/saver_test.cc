@@ -179,7 +179,7 @@ TEST(SaverTest, ShardsAreMadeForEachDevice) {
   const auto path = saver.Save(session, dir + "/m");
   ASSERT_TRUE(path.ok()) << path.status();
   EXPECT_TRUE(std::filesystem::exists(dir + "/m.data-00001-of-00002"));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir), {}), 5);  // no temporary folder is left
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir), {}), 5);  // no temporary folder remains
   ASSERT_TRUE(saver.Restore(session, *path).ok());
 }
 
@@ -198,7 +198,7 @@ TEST(SaverTest, PartsOfAVariableAreSavedUnderItsName) {
   auto reader = io::CheckpointReader::Open(Env::Posix(), *path);
   ASSERT_TRUE(reader.ok());
   EXPECT_THAT(Floats(*(*reader)->GetTensor("w")), ElementsAre(1, 2, 3, 4, 5, 6));
-  // A graph in which the variable is whole restores it, too.
+  // A graph in which the variable is not partitioned restores it, too.
   const Scope whole = Scope::NewRootScope();
   const GraphVariable w(whole.WithOpName("w"), Literal({{0.f, 0.f}, {0.f, 0.f}, {0.f, 0.f}}));
   const ClientSession other(whole);
@@ -242,7 +242,7 @@ TEST(SaverTest, OldCheckpointsGo) {
   }
   EXPECT_TRUE(CheckpointExists(dir + "/m-3"));
   EXPECT_EQ(LatestCheckpoint(dir), dir + "/m-4");
-  // A saver of a later run takes over those that are still there.
+  // A saver of a later run takes over those that still exist.
   Saver later(model.scope, {.max_to_keep = 2});
   later.RecoverLastCheckpoints({dir + "/m-1", dir + "/m-3", dir + "/m-4"});
   EXPECT_THAT(later.last_checkpoints(), ElementsAre(dir + "/m-3", dir + "/m-4"));
@@ -250,7 +250,7 @@ TEST(SaverTest, OldCheckpointsGo) {
   EXPECT_FALSE(CheckpointExists(dir + "/m-3"));
 }
 
-// What is written behind are the values of the moment of Save, whatever the steps that follow do.
+// The values written in the background are those at the call of Save, whatever the following steps do.
 TEST(SaverTest, StepsGoOnWhileACheckpointIsWritten) {
   constexpr int64_t kSize = 1 << 20;
   for (const bool resource : {false, true}) {
@@ -294,7 +294,7 @@ TEST(SaverTest, StepsGoOnWhileACheckpointIsWritten) {
 }
 
 // Optimizers write new values beside those that are being saved, in the memory of earlier checkpoints; a step
-// that changes some rows copies. Neither changes a bit.
+// that changes some rows copies. Both leave all results bitwise unchanged.
 TEST(SaverTest, TrainingWithCheckpointsWrittenBehindIsThatWithoutThem) {
   constexpr int32_t kRows = 5000, kColumns = 101;
   std::vector<std::vector<float>> ends, saved;

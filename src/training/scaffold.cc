@@ -20,7 +20,7 @@ Status Ambiguous(const char* key, const char* part) {
                                     part, "=item to use)");
 }
 
-// The one element of a collection, or what `make` gives, which is added to it.
+// The one element of a collection, or the result of `make`, which is added to it.
 template <typename T>
 Status GetOrMake(const Scope& scope, const char* key, const char* part, T* value,
                  const std::vector<T>& collected, const std::function<T()>& make) {
@@ -49,7 +49,7 @@ Operation Group(const Scope& scope, std::vector<Operation> operations) {
   return ops::NoOp(scope.WithOpName("group_deps").WithControlDependencies(operations));
 }
 
-// The saver that the graph has, or one for all variables, whose definition the collection gets.
+// The saver in the graph, or one for all variables, whose definition is added to the collection.
 StatusOr<std::shared_ptr<Saver>> FindOrMakeSaver(const Scope& scope) {
   constexpr const char* kSavers = "savers";
   CollectionDef& collection = Collections(scope)[kSavers];

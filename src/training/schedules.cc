@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// The common start of all schedules: their scope, and the numbers in the type of the rate.
+// The common start of all schedules: their scope, and the inputs in the type of the rate.
 struct Schedule {
   Schedule(const Scope& outer, const char* name, const Input& initial, const Output& at)
       : scope(outer.NewSubScope(name)),
@@ -25,7 +25,7 @@ struct Schedule {
   Formula In(const char* name, const Input& value) const {
     return {scope, CastTo(scope, AsTensor(scope, name, value, rate.dtype()), rate.dtype())};
   }
-  // The last node is called after the scope.
+  // The last node is named like the scope.
   Output Result(const char* op, const Output& x, const Output& y) const {
     return AddOp(scope.WithOpName("/"), op, {x, y});
   }
@@ -90,7 +90,7 @@ Output PiecewiseConstant(const Scope& scope, const Output& step, const std::vect
   }
   if (!scope.ok()) return {};
   const Scope own = scope.NewSubScope("PiecewiseConstant");
-  // The number of boundaries that were passed is the index of the value.
+  // The number of passed boundaries is the index of the value.
   const Formula at(own, CastTo(own, step, DataType::kInt64));
   const Output limits = ops::Const(own.WithOpName("boundaries"), Tensor::Vector(boundaries));
   const Formula passed = at.Call("Greater", limits).To(DataType::kInt32).Reduce("Sum", {0});

@@ -19,7 +19,7 @@ double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// The first wait for another process; each is twice as long as the one before.
+// The first wait for another process; each following wait is twice as long.
 constexpr double kFirstWaitSecs = 1;
 
 void Pause(double seconds) {

@@ -14,7 +14,7 @@ namespace millrace {
 namespace summary {
 namespace {
 
-// With '_' for what names of nodes may not have.
+// Replaces characters that names of nodes cannot have by '_'.
 std::string CleanTag(std::string_view name) {
   std::string clean;
   for (const char c : name) {
@@ -25,7 +25,7 @@ std::string CleanTag(std::string_view name) {
   return clean;
 }
 
-// The scope that a summary has for itself; the summary's op has the scope's name.
+// The separate scope of a summary; the summary's op has the scope's name.
 struct Place {
   Place(const Scope& outer, std::string_view name, const Options& options)
       : scope(outer.NewSubScope(

@@ -167,7 +167,7 @@ TEST(SummaryWriter, TheLayoutOfCustomScalarsIsAMessage) {
   const auto& value = events[1].summary().value(0);
   EXPECT_EQ(value.tag(), "custom_scalars__config__");
   EXPECT_EQ(value.metadata().plugin_data().plugin_name(), "custom_scalars");
-  // Worked out by hand: Layout{category{title "C", chart{"A", multiline{x, y}}, chart{"B", margin{…}},
+  // Encoded by hand: Layout{category{title "C", chart{"A", multiline{x, y}}, chart{"B", margin{…}},
   // closed}}.
   const std::string chart_a = std::string("\x0a\x01") + "A" + "\x12\x06" + "\x0a\x01x" + "\x0a\x01y";
   const std::string series = std::string("\x0a\x01v") + "\x12\x01l" + "\x1a\x01u";

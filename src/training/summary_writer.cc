@@ -31,7 +31,7 @@ Event NewEvent(int64_t step) {
   return event;
 }
 
-// A message in the wire format, written field by field. Only lengths below 2^28, which layouts are.
+// A message in the wire format, written field by field. Only for lengths below 2^28, which layouts have.
 class Message {
  public:
   Message& Add(int field, std::string_view bytes) {
@@ -128,7 +128,7 @@ void SummaryWriter::State::Write() {
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.flush_secs));
   Clock::time_point flush_at = Clock::now() + flush_after;
   bool unflushed = false;
-  int64_t flushed = 0;  // flushes_done, which only this thread changes
+  int64_t flushed = 0;  // a copy of flushes_done, which only this thread changes
   for (bool last = false; !last;) {
     std::deque<Event> events;
     int64_t asked = 0;
@@ -295,7 +295,7 @@ Status SummaryWriter::Close() {
     MutexLock lock(state_->mu);
     state_->closing = true;
     state_->changed.NotifyAll();
-    thread.swap(state_->thread);  // one caller joins it
+    thread.swap(state_->thread);  // one of the callers joins it
   }
   if (thread.joinable()) thread.join();
   MutexLock lock(state_->mu);

@@ -22,7 +22,7 @@ using saved_model_testing::NewFolder;
 using testing::Contains;
 using testing::HasSubstr;
 
-// A float w that each step makes larger by two, and the count of steps.
+// A float w that each step increases by two, and the count of steps.
 struct Model {
   Model()
       : step(CreateGlobalStep(scope)),
@@ -45,7 +45,7 @@ struct Model {
   Output train;
 };
 
-// What the events of a folder are about.
+// The contents of the events in a folder.
 std::vector<std::string> EventsIn(const std::string& folder) {
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -80,7 +80,7 @@ TEST(Supervisor, TheChiefSavesAndGoesOnFromThere) {
       while (LatestCheckpoint(folder) != folder + "/model.ckpt-5") {
         if (supervisor->coordinator().WaitForStop(0.01)) return errors::Internal("stopped");
       }
-      // A rate needs two calls of a thread that has one every 0.01 s.
+      // A rate needs two calls of a thread that runs every 0.01 s.
       if (supervisor->coordinator().WaitForStop(1)) return errors::Internal("stopped");
       return Status();
     });

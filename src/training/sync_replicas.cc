@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// The scope whose nodes have the device of that one, whatever a device function says, but for colocated ones.
+// A scope whose nodes have that node's device, whatever a device function returns, except for colocated ones.
 Scope OnDeviceOf(const Scope& scope, const Operation& node) {
   if (!node.IsSet() || node.node->requested_device().empty()) return scope;
   return scope.WithDevice(node.node->requested_device()).WithDeviceFunction([](const NodeToPlace& asked) {
@@ -19,7 +19,7 @@ Scope OnDeviceOf(const Scope& scope, const Operation& node) {
   });
 }
 
-// `op` over a handle and a number, which is named after its argument: "AccumulatorTakeGradient/num_required".
+// `op` of a handle and a number, which is named after its argument: "AccumulatorTakeGradient/num_required".
 Operation WithNumber(const Scope& scope, const char* op, const std::vector<Output>& before,
                      const char* argument, const Literal& number, const std::vector<Output>& after = {},
                      const OpAttrs& attrs = {}) {
@@ -45,7 +45,7 @@ Operation Assign(const Scope& scope, const GraphVariable& variable, const Output
   return changes.Done();
 }
 
-// Beside the worker's nodes: variables of the same name at one server would be one variable.
+// Placed with the worker's nodes: variables of the same name on one server would be one variable.
 GraphVariable LocalStep(const Scope& scope, DataType dtype) {
   const ops::NoOp anchor(scope.WithNoControlDependencies());
   if (!scope.ok()) return {};
@@ -175,13 +175,13 @@ Operation SyncReplicasOptimizer::ApplyGradients(const Scope& scope,
     chief_inits.push_back(made.set_step);
     means.push_back({made.mean, gradient.variable});
   }
-  // What counts the steps lies with the step.
+  // The step counter is placed with the global step.
   const Scope at_step = OnDeviceOf(root, global_step.ref());
   const Operation update = optimizer_->ApplyGradients(at_step, means, global_step);
   token_queue_ = Queue(at_step, "sync_token_q", global_step.dtype(), -1);
   if (!scope.ok()) return {};
 
-  // A replica's step: hand in gradients, then take a token.
+  // A replica's step: applies its gradients, then takes a token.
   OpAttrs attrs;
   attrs.Set("component_types", std::vector<DataType>{global_step.dtype()});
   const Output token = AddOp(at_step.WithOpName("sync_token_q_Dequeue").WithControlDependencies(applies),
@@ -195,7 +195,7 @@ Operation SyncReplicasOptimizer::ApplyGradients(const Scope& scope,
     sync = options_.variable_averages->Apply(at_step.WithControlDependencies({sync}),
                                              options_.variables_to_average);
   }
-  // The queue of the runner is never used but for its close ops.
+  // The queue of the runner is only used by its close ops.
   chief_queue_runner_ = QueueRunner::Make(own, Queue(own, "dummy_queue", DataType::kInt32, 1), {sync});
   chief_init_op_ = ops::NoOp(own.WithOpName("group_deps").WithControlDependencies(chief_inits));
   return scope.ok() ? train : Operation();

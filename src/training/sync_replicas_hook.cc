@@ -12,16 +12,16 @@
 namespace millrace {
 namespace {
 
-// How long a run in progress may go on after a stop, and how often the chief's thread is asked to end.
+// The time for a run in progress to end after a stop, and the interval of attempts to end the chief's thread.
 constexpr std::chrono::seconds kGrace{5};
 constexpr std::chrono::milliseconds kPause{10};
 
-// What the chief's thread and the one that ends it share, for one session.
+// The state shared by the chief's thread and the one that ends it, for one session.
 struct Updating {
   std::atomic<bool> ended = false;
 };
 
-// Makes updates until the coordinator stops.
+// Runs updates until the coordinator stops.
 Status Update(Session& session, Coordinator& coordinator, const std::string& op) {
   Status status;
   while (status.ok() && !coordinator.ShouldStop()) status = session.Run({}, {}, {op}, nullptr);
@@ -70,7 +70,7 @@ class SyncReplicasHook final : public SessionRunHook {
   }
 
  private:
-  // An update that waits for gradients does not see that the coordinator stops: its run is cancelled then.
+  // An update that waits for gradients does not notice that the coordinator stops: its run is cancelled then.
   void StartUpdating(Session& session, Coordinator& coordinator) {
     const auto updating = std::make_shared<Updating>();
     const std::string op = optimizer_.chief_queue_runner().enqueue_op_names[0];

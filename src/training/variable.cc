@@ -23,7 +23,7 @@ Status CheckInitialValue(const Input& value, const PartialShape& shape) {
 
 std::string WantedName(const Scope& scope) { return scope.op_name().empty() ? "Variable" : scope.op_name(); }
 
-// The handle of a resource that has the name of the node.
+// The handle of a resource with the name of the node.
 Output MakeHandle(const Scope& scope, const PartialShape& shape, DataType dtype) {
   const std::string path = scope.path();
   const std::string name =

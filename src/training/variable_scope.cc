@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// The variables that GetVariable made in one graph, and how often scopes were entered.
+// The variables that GetVariable made in one graph, and the number of times scopes were entered.
 class [[gnu::visibility("hidden")]] VariableStore {
  public:
   static VariableStore& Of(const Scope& scope) {
@@ -22,7 +22,7 @@ class [[gnu::visibility("hidden")]] VariableStore {
     return *store;
   }
 
-  // The count of inner scopes restarts when a scope is entered, so that layers find their variables again.
+  // The numbering of inner scopes restarts when a scope is entered, so that layers find their variables.
   void Enter(const std::string& name) {
     ++entered_[name];
     for (auto it = entered_.lower_bound(name + "/");
@@ -53,7 +53,7 @@ std::string Join(const std::string& scope, std::string_view name) {
   return scope.empty() ? std::string(name) : StrCat(scope, "/", name);
 }
 
-// As TensorFlow's texts have them: "(2, 3)", "(2,)", "(?, 3)", "<unknown>".
+// As in TensorFlow's texts: "(2, 3)", "(2,)", "(?, 3)", "<unknown>".
 std::string ShapeText(const PartialShape& shape) {
   if (shape.unknown_rank()) return "<unknown>";
   std::string text = "(";
@@ -95,7 +95,7 @@ Scope Enter(const Scope& nodes, const VariableScope& outer, std::string name,
       std::make_shared<const VariableScope>(VariableScope{std::move(name), Merge(options, outer.options)}));
 }
 
-// The properties of a requested variable: those of the caller, completed by those of the scope.
+// The properties of a requested variable: the caller's, completed by those of the scope.
 struct Wanted {
   std::string name;  // in full
   PartialShape shape;
@@ -157,7 +157,7 @@ Initializer DefaultInitializer(DataType dtype) {
   return IsFloatingType(dtype) ? initializers::GlorotUniform() : initializers::Zeros();
 }
 
-// A new variable `name`; `part` says what it is of what is wanted.
+// Creates a variable `name`; `part` is its initial value, or the part of it.
 GraphVariable Make(const Scope& scope, const Wanted& wanted, const std::string& name,
                    const InitialValue& part, std::optional<SaveSliceInfo> slice) {
   const Scope root = scope.OutsideControlFlow().AtRoot();
@@ -217,7 +217,7 @@ StatusOr<GraphVariable> GetOrMake(const Scope& scope, const Wanted& wanted) {
   return variable;
 }
 
-// The parts one after the other, as TensorFlow names the nodes that join them.
+// Concatenates the parts, with TensorFlow's names of the nodes.
 Output JoinParts(const Scope& scope, const std::string& name, const std::vector<GraphVariable>& parts,
                  int axis) {
   const Scope root = scope.OutsideControlFlow().AtRoot();

@@ -47,7 +47,7 @@ TEST(GetVariableTest, NamesAreThoseOfTheScopeOfVariables) {
   const Scope outer = EnterVariableScope(root, "outer");
   const Scope inner = EnterVariableScope(outer, "inner");
   const GraphVariable w = GetVariable(inner, "w", {2, 3});
-  // A scope of names alone does not change what variables are called.
+  // A scope of op names only does not change the names of variables.
   const GraphVariable b = GetVariable(inner.NewSubScope("only_nodes"), "b", {3});
   ASSERT_TRUE(root.ok()) << root.status();
   EXPECT_EQ(w.name(), "outer/inner/w");
@@ -378,7 +378,7 @@ TEST(InitializersTest, FollowTheirDistributions) {
   }
   std::vector<Tensor> again;
   ASSERT_TRUE(ClientSession(root).Run(values, &again).ok());
-  EXPECT_EQ(Floats(out[0]), Floats(again[0]));  // by the seed of the graph
+  EXPECT_EQ(Floats(out[0]), Floats(again[0]));  // with the seed of the graph
   EXPECT_NE(Floats(out[3])[0], Floats(out[6])[0]);
 }
 

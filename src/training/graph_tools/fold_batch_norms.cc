@@ -24,10 +24,10 @@ std::string StringAttr(const NodeDef& node, const std::string& name, const std::
 // y = x * scale + offset, by channel; in double, so that float weights are rounded once.
 struct Affine {
   std::vector<double> scale;
-  std::vector<double> offset;  // none: 0
+  std::vector<double> offset;  // empty: 0
 };
 
-// A product with constant weights, and what may be between it and its scaling.
+// A product with constant weights, and optional nodes between it and its scaling.
 struct Product {
   int node = -1;
   int bias = -1;  // node that adds `bias_values`; -1: none
@@ -80,8 +80,8 @@ void ScaleWeights(const Product& product, const std::vector<double>& scale, Tens
   });
 }
 
-// One pass over a graph. Each node takes part in one rewrite at most; what a rewrite brings about is seen by
-// the next pass.
+// One pass over a graph. Each node takes part in at most one rewrite; the next pass sees the results of a
+// rewrite.
 class BatchNormFolder {
  public:
   BatchNormFolder(const std::vector<std::string>& outputs, const NodeIndex& index, GraphDef* graph)
@@ -128,7 +128,7 @@ class BatchNormFolder {
     return true;
   }
 
-  // The values of a constant, perhaps behind identities.
+  // The value of a constant, possibly through identities.
   std::optional<Tensor> Constant(const NodeDef& node, int input) const {
     if (input >= node.input_size()) return std::nullopt;
     int source = DataSource(node.input(input));
@@ -144,7 +144,7 @@ class BatchNormFolder {
     return std::nullopt;
   }
 
-  // The node whose output 0 an input is; -1: none.
+  // The node whose output 0 the input is; -1: none.
   int DataSource(const std::string& input) const {
     const TensorId id = ParseTensorId(input);
     return id.index == 0 ? index_.Find(id.name) : -1;
@@ -155,7 +155,7 @@ class BatchNormFolder {
     return std::all_of(uses.begin(), uses.end(), [](const auto& use) { return use.output <= 0; });
   }
 
-  // A node that may be changed together with its one reader.
+  // Whether a node may be changed together with its only consumer.
   bool IsOurs(int i) const {
     return i >= 0 && index_.UsesOf(i).size() == 1 && !protect_.contains(graph_.node(i).name()) &&
            !changed_.contains(i);
@@ -226,7 +226,7 @@ class BatchNormFolder {
     return product;
   }
 
-  // A constant that broadcasting lays along the channels: one number for each, or one for all.
+  // A constant that broadcasting applies along the channels: one number for each, or one for all.
   static std::optional<std::vector<double>> ByChannel(const Tensor& constant, const Product& product) {
     const int rank = constant.rank();
     if (rank > product.rank || constant.num_elements() == 0) return std::nullopt;
@@ -276,7 +276,7 @@ class BatchNormFolder {
     return affine;
   }
 
-  // Gives the product scaled weights, and `last`, the node that scaled, the offset to add.
+  // Scales the weights of the product, and replaces `last`, the scaling node, by the addition of the offset.
   void Rewrite(const Product& product, const Affine& affine, int last) {
     NodeDef& linear = *graph_.mutable_node(product.node);
     NodeDef& node = *graph_.mutable_node(last);
@@ -332,7 +332,7 @@ class BatchNormFolder {
 
 Status FoldBatchNorms(const std::vector<std::string>& outputs, GraphDef* graph) {
   MR_RETURN_IF_ERROR(ExtractSubGraph(outputs, graph));
-  // Each pass makes what remains simpler; chains of products with constants are short.
+  // Each pass simplifies the rest; chains of products with constants are short.
   for (int pass = 0; pass < 16; ++pass) {
     MR_ASSIGN_OR_RETURN(const NodeIndex index, NodeIndex::Make(*graph));
     if (BatchNormFolder(outputs, index, graph).Run() == 0) break;

@@ -59,17 +59,17 @@ class Folder {
     LeaveLarge(results);
     results = FindResults();
     const auto session = MakeSession(results);
-    if (!session.ok()) return Status();  // what can't be computed now is left to who computes it
+    if (!session.ok()) return Status();  // constants that can't be computed now stay in the graph
     Compute(**session, results);
     return Status();
   }
 
  private:
-  // Marks the nodes whose value depends on constants only: from the constants on, until all inputs are known.
+  // Marks the nodes whose value depends on constants only: a node once all of its inputs are known.
   void FindConstant() {
     const auto size = static_cast<size_t>(graph_.node_size());
     constant_.assign(size, false);
-    std::vector<int> missing(size, -1);  // inputs that are not known yet; -1: not pure
+    std::vector<int> missing(size, -1);  // unknown inputs; -1: not pure
     std::vector<int> open;
     for (int i = 0; i < graph_.node_size(); ++i) {
       const NodeDef& node = graph_.node(i);
@@ -87,7 +87,7 @@ class Folder {
     }
   }
 
-  // Nodes to be computed: those that others than constant ones read, by their first output only.
+  // Nodes to be computed: those with consumers that are not constant, and only their first output is used.
   std::vector<int> FindResults() const {
     std::vector<int> results;
     for (int i = 0; i < graph_.node_size(); ++i) {
@@ -122,7 +122,7 @@ class Folder {
     return part;
   }
 
-  // Takes back nodes with results that are not known to be small, and so what depends on them.
+  // Unmarks nodes with results that are not known to be small, and all that depend on them.
   void LeaveLarge(const std::vector<int>& results) {
     Graph part(OpRegistry::Global());
     std::vector<int> open;
@@ -160,7 +160,7 @@ class Folder {
     return session;
   }
 
-  // All at once or, where some have errors, which belong to the step that needs them, one by one.
+  // Computes all at once or, if some have errors, which belong to the step that needs them, one by one.
   void Compute(Session& session, const std::vector<int>& results) {
     std::vector<std::string> names;
     for (const int result : results) names.push_back(graph_.node(result).name() + ":0");

@@ -24,10 +24,10 @@ bool IsVariable(const NodeDef& node) {
   return node.op() == "Variable" || node.op() == "VariableV2" || IsResourceVariable(node);
 }
 
-// Values by variable, in the order asked for.
+// Returns the values of variables, in their order.
 using Values = std::function<StatusOr<std::vector<Tensor>>(const std::vector<const NodeDef*>& variables)>;
 
-// The nodes of the variables that become constants. REQUIRES: the graph has what the outputs need only.
+// The nodes of the variables that become constants. REQUIRES: the graph only has nodes that the outputs need.
 std::vector<int> VariablesIn(const FreezeOptions& options, const GraphDef& graph) {
   std::vector<int> variables;
   for (int i = 0; i < graph.node_size(); ++i) {
@@ -66,13 +66,13 @@ Status Freeze(const FreezeOptions& options, const Values& values, GraphDef* grap
   return ExtractSubGraph(options.outputs, graph);
 }
 
-// Reads variables of a session by the reads that its graph has.
+// Reads variables of a session with the read nodes of its graph.
 class SessionValues {
  public:
   SessionValues(Session& session, const GraphDef& graph) : session_(session) {
     for (const NodeDef& node : graph.node()) {
       if (node.op() != "ReadVariableOp" || node.input_size() != 1) continue;
-      // Prefers the read that the variable itself has, which nothing decides about.
+      // Prefers the variable's own read, which has no control inputs.
       const std::string variable(ParseTensorId(node.input(0)).name);
       const bool own = node.name() == variable + "/Read/ReadVariableOp";
       if (own || !reads_.contains(variable)) reads_[variable] = node.name();
@@ -155,10 +155,10 @@ class CheckpointValues {
     }
     const auto part = PartOf(variable.name());
     if (part && reader_.HasTensor(part->first)) return ReadPart(*part, variable);
-    return reader_.GetTensor(variable.name());  // says that there is none
+    return reader_.GetTensor(variable.name());  // returns the error that there is none
   }
 
-  // Parts follow one another along the one dimension in which the whole is larger, in the order of their
+  // Parts are consecutive along the one dimension in which the whole is larger, in the order of their
   // numbers.
   StatusOr<Tensor> ReadPart(const std::pair<std::string, size_t>& part, const NodeDef& variable) {
     const auto& [whole_name, number] = part;
@@ -195,7 +195,7 @@ class CheckpointValues {
     return ShapeFromProto(shape->shape());
   }
 
-  // [begin, begin + shape.dim(axis)) of one axis. REQUIRES: it lies within.
+  // [begin, begin + shape.dim(axis)) of one axis. REQUIRES: it is within the tensor.
   static StatusOr<Tensor> Cut(const Tensor& whole, int axis, int64_t begin, const TensorShape& shape) {
     if (OwnsMemory(whole.dtype())) {
       return errors::Unimplemented("Parts of variables of type ", DataTypeName(whole.dtype()));
@@ -216,7 +216,7 @@ class CheckpointValues {
 
   io::CheckpointReader& reader_;
   std::map<std::string, std::map<size_t, const NodeDef*>> parts_;  // by variable, by number
-  std::string cached_name_;                                        // of the partitioned variable read last
+  std::string cached_name_;                                        // of the partitioned variable last read
   Tensor cached_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 using tensorflow::NodeDef;
 
-// The name of a node with '_' in the place of what names in packages cannot have; unique.
+// The name of a node with '_' instead of characters that names in packages cannot have; unique.
 std::string RegionName(const std::string& node, std::set<std::string>* taken) {
   std::string name = io::kMemmappedPrefix;
   for (const char c : node) {
@@ -75,7 +75,7 @@ Status LoadMemmappedGraph(Env& env, const std::string& path, tensorflow::GraphDe
 }
 
 Status RestoreMappedConstants(Env& env, tensorflow::GraphDef* graph) {
-  // Many nodes may name one region. No graph of more is ever written.
+  // Many nodes may name one region. A graph of more bytes cannot be written.
   constexpr uint64_t kMostBytes = INT32_MAX;
   uint64_t total = 0;
   const auto restore = [&](NodeDef* node) -> Status {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tools that only take nodes away, or put placeholders in their place.
+// Tools that only remove nodes, or replace them by placeholders.
 #include <algorithm>
 
 #include "op/attr_codec.h"
@@ -54,8 +54,8 @@ Status MakePlaceholder(DataType type, NodeDef* node) {
   return Status();
 }
 
-// The source of an input's value when each node to drop is replaced by its first input. In a malformed graph
-// with a cycle the chain ends, too.
+// The source of an input's value after each node to be dropped is replaced by its first input. The search
+// also ends for a malformed graph with a cycle.
 std::string Resolve(const std::string& input, const std::vector<bool>& drop, const NodeIndex& index,
                     const GraphDef& graph) {
   std::string resolved = input;
@@ -67,7 +67,7 @@ std::string Resolve(const std::string& input, const std::vector<bool>& drop, con
   return resolved;
 }
 
-// Takes the nodes marked out. REQUIRES: they have a data input.
+// Removes the marked nodes. REQUIRES: they have a data input.
 void Splice(const std::vector<bool>& drop, const NodeIndex& index, GraphDef* graph) {
   std::vector<bool> keep(drop.size());
   for (int i = 0; i < graph->node_size(); ++i) {
@@ -163,7 +163,7 @@ Status OptimizeForInference(const StripOptions& options, GraphDef* graph) {
   MR_RETURN_IF_ERROR(RemoveTrainingNodes(protect, graph));
   MR_RETURN_IF_ERROR(FoldConstants({.outputs = options.outputs}, graph));
   MR_RETURN_IF_ERROR(FoldBatchNorms(options.outputs, graph));
-  return RemoveTrainingNodes(protect, graph);  // where a product left nothing to add
+  return RemoveTrainingNodes(protect, graph);  // folding leaves identities where there is nothing to add
 }
 
 }  // namespace millrace

@@ -16,7 +16,7 @@ namespace {
 
 using tensorflow::NodeDef;
 
-// Keeps inputs, and the attributes named.
+// Changes the op, and keeps the inputs and the named attributes.
 void ChangeOp(const std::string& op, const std::vector<std::string>& keep, NodeDef* node) {
   node->set_op(op);
   google::protobuf::Map<std::string, tensorflow::AttrValue> attrs;
@@ -33,7 +33,7 @@ void SetType(const std::string& attr, DataType type, NodeDef* node) {
   (*node->mutable_attr())[attr].set_type(DataTypeToProto(type));
 }
 
-// Ops that pass their inputs on: outputs 0 to outputs - 1 are input 0, or any of the inputs.
+// Ops that forward their inputs: outputs 0 to outputs - 1 are input 0, or any of the inputs.
 struct PassOn {
   std::string_view op;
   int outputs = 1;
@@ -48,7 +48,7 @@ const PassOn* FindPassOn(std::string_view op, int input) {
   return it == std::end(kPassOn) ? nullptr : it;
 }
 
-// Whether input number `input` of a node must be a reference. False where that is not known.
+// Whether input `input` of a node must be a reference. False if unknown.
 bool WantsReference(const NodeDef& node, int input) {
   const auto op = OpRegistry::Global().LookUp(node.op());
   if (!op.ok()) return false;
@@ -115,7 +115,7 @@ Status VariableUses::FollowHandle(const Use& use, DataType dtype) {
   return Status();
 }
 
-// The rows of a gather are along the first axis that is no batch.
+// The rows of a gather are along the first axis that is not a batch axis.
 void VariableUses::MakeGather(NodeDef* node, DataType dtype) {
   const tensorflow::AttrValue* batch = FindAttr(*node, "batch_dims");
   const auto axis = static_cast<int32_t>(batch == nullptr ? 0 : batch->i());
