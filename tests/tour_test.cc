@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A tour of the engine: one small graph goes through every folder of src/, in the order in which a graph does
-// so in real life, and each chapter checks what the folder did to it. Read it from here to the end.
+// A tour of the engine: one small graph passes through every folder of src/, in the order in which a graph
+// does so in practice, and each chapter checks its effect. Read it from here to the end.
 //
 // The graph, as text:          x ──┬─ a = x·x ─┐
 //                                  └─ b = x·x ─┴─ c = a + b ── y = five·c ── z = sum(y)
 //                  two + three = five ────────────────────────┘ (on the second CPU)
 //                              x ── unused = -x
 //
-// So y = 10x² and z is its sum. b repeats a, five can be computed beforehand, nothing needs unused, and the
-// multiplication by five is to run elsewhere: there is something to do for everybody.
+// So y = 10x² and z is its sum. b repeats a, five can be computed in advance, unused is not needed, and the
+// multiplication by five runs on another device: every pass has something to do.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -120,8 +120,8 @@ class Tour {
 };
 
 // builtin/ fills the registries from the catalogues ops/, gradients/ and kernels/. Nothing registers itself:
-// a program that wants other ops registers other ops. An op (op/) is a name with typed inputs, outputs and
-// attributes; a kernel (kernel/) is one way to compute it on one type of device.
+// a program with other ops registers them. An op (op/) is a name with typed inputs, outputs and attributes; a
+// kernel (kernel/) is one way to compute it on one type of device.
 Status Tour::Registries() {
   MR_RETURN_IF_ERROR(RegisterBuiltins());
   MR_ASSIGN_OR_RETURN(const OpRegistration* const mul, OpRegistry::Global().LookUp("Mul"));
@@ -133,8 +133,8 @@ Status Tour::Registries() {
   return Status::Ok();
 }
 
-// base/ is what everything stands on; here its file system, in memory so that the test leaves nothing behind.
-// A graph reaches the engine as bytes and leaves it as bytes: messages of proto/, which are TensorFlow's own.
+// base/ is the basis of everything; here its file system is used, in memory so that the test leaves no files.
+// A graph is given to the engine and returned as bytes: messages of proto/, which are TensorFlow's own.
 Status Tour::BytesToMessage() {
   tensorflow::GraphDef written;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(kGraph, &written));
@@ -149,7 +149,7 @@ Status Tour::BytesToMessage() {
   return Status::Ok();
 }
 
-// tensor/ turns values on the wire into memory of the engine and back.
+// tensor/ converts values on the wire to memory of the engine and back.
 Status Tour::MessageToTensor() {
   const auto& message = def_.node(1).attr().at("value").tensor();
   MR_ASSIGN_OR_RETURN(const Tensor two, TensorFromProto(message));
@@ -181,7 +181,7 @@ Status Tour::MessageToGraph() {
   return Status::Ok();
 }
 
-// Each op of ops/ brings a function that says what is known of its outputs' shapes before anything runs.
+// Each op of ops/ has a function that infers the shapes of its outputs as far as possible before a step.
 Status Tour::Shapes() {
   MR_ASSIGN_OR_RETURN(const auto shapes, InferShapes(*graph_));
   EXPECT_EQ(shapes[graph_->FindNode("y")->id()][0], PartialShape({2}));
@@ -190,7 +190,7 @@ Status Tour::Shapes() {
   return Status::Ok();
 }
 
-// autodiff/ walks the graph backwards and asks gradients/ for each op's part. What it adds are ordinary
+// autodiff/ traverses the graph backwards and calls gradients/ for each op. It adds ordinary
 // nodes.
 Status Tour::Gradients() {
   const int before = graph_->num_nodes();
@@ -205,8 +205,8 @@ Status Tour::Gradients() {
   return Status::Ok();
 }
 
-// device/ says where things can run: here two devices that share the cores of this machine, so that there is
-// something to cut. step/ has the worker, who owns the devices and runs what is placed on them.
+// device/ has the devices: here two that share the cores of this machine, so that there are edges to cut.
+// step/ has the worker, which owns the devices and runs the nodes placed on them.
 Status Tour::Devices() {
   DeviceOptions options;
   options.device_count["CPU"] = 2;
@@ -218,8 +218,8 @@ Status Tour::Devices() {
   return Status::Ok();
 }
 
-// compile/ turns the whole graph into the graphs of this one signature. Each pass takes a graph and returns a
-// graph, so they can be called one by one, as here; compile/pipeline.cc lists them in their order.
+// compile/ turns the whole graph into the graphs of this signature. Each pass takes a graph and returns a
+// graph, so they can be called one by one, as here; compile/pipeline.cc lists them in order.
 Status Tour::Passes() {
   // Prune: nodes that the fetches do not need are removed, feeds and fetches have become nodes with a
   // position.
@@ -240,8 +240,8 @@ Status Tour::Passes() {
   EXPECT_EQ(pruned_->FindNode("y")->assigned_device(), kCpu1);
   EXPECT_EQ(pruned_->FindNode("c")->assigned_device(), kCpu0);
 
-  // Fold: five is computed now. compile/ may not know executors, so it declares an interface, and step/
-  // implements it by running the constant part as a step of its own.
+  // Fold: five is computed now. compile/ may not include executors, so it declares an interface, and step/
+  // implements it by running the constant part as a separate step.
   StepConstantEvaluator evaluator(*worker_);
   MR_ASSIGN_OR_RETURN(const int folded, FoldConstants(pruned_.get(), {.compile = options,
                                                                       .evaluator = &evaluator,
@@ -254,7 +254,7 @@ Status Tour::Passes() {
   MR_ASSIGN_OR_RETURN(const Tensor value, ConstantValue(*five->src, 0, nullptr));
   EXPECT_EQ(value.scalar<float>(), 5);
 
-  // Common subexpressions: of a and b one is left, and c adds it to itself.
+  // Common subexpressions: one of a and b is left, and c adds it to itself.
   MR_ASSIGN_OR_RETURN(const int merged, EliminateCommonSubexpressions(pruned_.get()));
   EXPECT_GE(merged, 1);
   EXPECT_NE(pruned_->FindNode("a") == nullptr, pruned_->FindNode("b") == nullptr);
@@ -277,8 +277,8 @@ Status Tour::Partitions() {
   return Status::Ok();
 }
 
-// exec/ lays a partition out for running: nodes in topological order in one array, their edges in another, a
-// kernel of kernels/ for each. A plan never changes, so any number of steps may use it at the same time.
+// exec/ prepares a partition for running: nodes in topological order in one array, their edges in another, a
+// kernel of kernels/ for each. A plan is immutable, so any number of steps may use it concurrently.
 Status Tour::Plans() {
   for (GraphPartition& part : partitions_) {
     Device* const device = devices_->devices().Find(part.key);
@@ -299,8 +299,8 @@ Status Tour::Plans() {
   return Status::Ok();
 }
 
-// One step, by hand: feeds and fetches by position, a rendezvous in which sent tensors meet their receivers,
-// and a way to stop. RunPartitions returns when nothing of the step runs any more.
+// One step, by hand: feeds and fetches by position, a rendezvous for sends and receives, and a cancellation
+// manager. RunPartitions returns when nothing of the step runs any more.
 Status Tour::Execution() {
   const Tensor* const args[] = {&X()};
   std::vector<Tensor> rets(2);
@@ -323,8 +323,8 @@ Status Tour::Execution() {
   return Status::Ok();
 }
 
-// step/ does the last four chapters in one call, and runs the result any number of times. It knows
-// neither messages nor sessions.
+// step/ does the last four chapters in one call, and runs the result any number of times. It uses neither
+// messages nor sessions.
 Status Tour::WholeStep() {
   std::vector<std::string> dumped;
   CompileOptions options;
@@ -351,8 +351,8 @@ Status Tour::WholeStep() {
   return Status::Ok();
 }
 
-// session/ keeps the graph and, for each signature, its compiled step. It speaks names instead of positions,
-// and checks what the caller gives it.
+// session/ keeps the graph and, for each signature, its compiled step. It uses names instead of positions,
+// and checks the caller's arguments.
 Status Tour::WholeSession() {
   tensorflow::GraphDef exported;
   ExportGraphDef(*graph_, &exported);
@@ -380,7 +380,7 @@ TEST(TourTest, OneGraphGoesThroughEveryFolder) {
   }
 }
 
-// cc/ is how a program writes the same graph without ever seeing a message.
+// cc/ lets a program build the same graph without messages.
 Status WrittenInCpp() {
   MR_RETURN_IF_ERROR(RegisterBuiltins());
   const Scope root = Scope::NewRootScope();
@@ -403,7 +403,7 @@ Status WrittenInCpp() {
 
 TEST(TourTest, TheSameGraphCanBeWrittenInCpp) { EXPECT_EQ(WrittenInCpp(), Status::Ok()); }
 
-// training/ puts the gradients to use: x becomes a variable, and a step of the rate 1/32 down the slope of z,
+// training/ uses the gradients: x becomes a variable, and a step of rate 1/32 against the gradient of z,
 // which is 20x, leaves 3/8 of it.
 Status Trained() {
   MR_RETURN_IF_ERROR(RegisterBuiltins());

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wrong use of what adds nodes: datasets, functions, layers, losses, metrics; and of files of records. Each
-// gives a Status, and results that are unset.
+// Wrong use of functions that add nodes: datasets, functions, layers, losses, metrics; and of files of
+// records. Each returns a Status, and unset results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,14 +38,14 @@ void ExpectError(const Status& status, int line = __builtin_LINE()) {
   EXPECT_FALSE(status.message().empty()) << "line " << line;
 }
 
-// `build` leaves an error in the scope.
+// Expects that `build` leaves an error in the scope.
 void ExpectWrong(const std::function<void(const Scope&)>& build, int line = __builtin_LINE()) {
   const Scope scope = Scope::NewRootScope();
   build(scope);
   ExpectError(scope.status(), line);
 }
 
-// Building or running gives an error.
+// Expects that building or running fails.
 void ExpectFails(const std::function<Outputs(const Scope&)>& build, int line = __builtin_LINE()) {
   const Scope scope = Scope::NewRootScope();
   const Outputs fetches = build(scope);
@@ -102,7 +102,7 @@ TEST(FunctionMisuse, HostFunctions) {
 // --- Datasets
 
 Dataset Range(const Scope& s) { return Dataset::Range(s, int64_t{3}); }
-// What fetching an element of it is.
+// The results of fetching an element.
 Outputs Next(const Scope& s, const Dataset& dataset) {
   return Iterator::OneShot(s, [&](const Scope&) { return dataset; }).GetNext(s);
 }
@@ -219,7 +219,7 @@ TEST(DatasetMisuse, StagesWithSizesThatCannotBe) {
   fails([](const Dataset& d) {
     return d.Map([](const Scope&, const Outputs& v) { return v; }, {.num_parallel_calls = -7});
   });
-  // Elements that are longer than the shape, and a batch that no memory holds.
+  // Elements larger than the shape, and a batch that exceeds memory.
   fails([](const Dataset& d) { return d.Batch(3).PaddedBatch(1, {PartialShape({2})}); });
   fails([](const Dataset& d) { return d.Batch(INT64_MAX, true); });
 }
@@ -391,7 +391,7 @@ TEST(MetricMisuse, ShapesTypesAndUnsetTensors) {
     SCOPED_TRACE(index++);
     ExpectWrong([&](const Scope& s) { of(s, Output(), Output()); });
     ExpectWrong([&](const Scope& s) { of(s, x(s), Output()); });
-    // Labels of precision at k may differ in number from the classes.
+    // The number of labels of precision at k may differ from that of the classes.
     if (index == 13) continue;
     ExpectWrong([&](const Scope& s) { of(s, ops::Const(s, {1.f, 2.f, 3.f}), x(s)); });
   }

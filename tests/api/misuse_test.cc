@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Wrong use of the public C++ API: wrong types, ranks and sizes, unset, null, empty, moved-from and closed
-// things. Each gives a Status, or ends the program with a message that names the function. Only public
-// headers are included, as a program outside the repository would.
+// objects. Each returns a Status, or ends the program with a message that names the function. Only public
+// headers are included, as in a program outside the repository.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
 
-// It is an error with a text. `line` is that of the call.
+// Expects an error with a message. `line` is that of the call.
 template <typename T>
 void ExpectError(const StatusOr<T>& result, int line = __builtin_LINE()) {
   EXPECT_FALSE(result.ok()) << "line " << line;
@@ -46,7 +46,7 @@ void ExpectError(const Status& status, int line = __builtin_LINE()) {
   EXPECT_FALSE(status.message().empty());
 }
 
-// The error names the op or function at fault.
+// Expects that the error names the op or function that caused it.
 void ExpectNames(const Status& status, const std::string& name) {
   EXPECT_FALSE(status.ok()) << name;
   EXPECT_THAT(std::string(status.message()), HasSubstr(name));
@@ -96,7 +96,7 @@ TEST(ScopeMisuse, AnUnsetInputIsAnError) {
   const Output y = ops::MatMul(scope, Output(), Output());
   EXPECT_FALSE(y.IsSet());
   ExpectNames(scope.status(), "MatMul");
-  // The first error stays, and nothing is added after it.
+  // The first error is kept, and nothing is added after it.
   const std::string first = scope.status().ToString();
   EXPECT_FALSE(ops::Placeholder(scope, DataType::kFloat).output.IsSet());
   EXPECT_EQ(scope.status().ToString(), first);
@@ -249,7 +249,7 @@ TEST(ControlFlowMisuse, FunctionsThatAreNullOrGiveTheWrongThings) {
     ExpectNames(scope.status(), "While");
   }
   {
-    const Scope scope = Scope::NewRootScope();  // a condition that is no bool
+    const Scope scope = Scope::NewRootScope();  // a condition that is not a bool
     While(
         scope, {Input(1)}, [](const Scope&, const std::vector<Output>& v) { return v[0]; }, same);
     ExpectError(scope.status());

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Wrong use of the parts of models: cells, schedules, clipping, averages, initializers, variable scopes,
-// optimizers, summaries; and of what saves them. Each gives a Status.
+// optimizers, summaries; and of functions that save them. Each returns a Status.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,14 +44,14 @@ void ExpectError(const Status& status, int line = __builtin_LINE()) {
   EXPECT_FALSE(status.message().empty()) << "line " << line;
 }
 
-// `build` leaves an error in the scope.
+// Expects that `build` leaves an error in the scope.
 void ExpectWrong(const std::function<void(const Scope&)>& build, int line = __builtin_LINE()) {
   const Scope scope = Scope::NewRootScope();
   build(scope);
   ExpectError(scope.status(), line);
 }
 
-// Building, initialising or running gives an error.
+// Expects that building, initialising or running fails.
 void ExpectFails(const std::function<std::vector<Output>(const Scope&)>& build, int line = __builtin_LINE()) {
   const Scope scope = Scope::NewRootScope();
   const std::vector<Output> fetches = build(scope);

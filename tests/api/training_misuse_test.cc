@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wrong use of what trains: monitored sessions and their hooks, supervisors, replicas, servers of a cluster.
-// Each gives a Status.
+// Wrong use of training: monitored sessions and their hooks, supervisors, replicas, servers of a cluster.
+// Each returns a Status.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// It is an error with a text.
+// Expects an error with a message.
 template <typename T>
 void ExpectError(const StatusOr<T>& result, int line = __builtin_LINE()) {
   EXPECT_FALSE(result.ok()) << "line " << line;
@@ -47,7 +47,7 @@ SessionOptions OptionsFor(const std::string& target) {
   return options;
 }
 
-// A graph with a variable, a step and an operation that trains.
+// A graph with a variable, a step and a training operation.
 struct Model {
   Model() {
     const GraphVariable w(scope.WithOpName("w"), {1.f, 2.f});
@@ -61,7 +61,7 @@ struct Model {
   Operation train;
 };
 
-// The error of the first that gives one: making a session with the hook, a run, the end.
+// The first error of: creating a session with the hook, a run, the end.
 Status TrainWith(const std::function<std::shared_ptr<SessionRunHook>(const Model&)>& make_hook) {
   const Model model;
   auto session = SingularMonitoredSession(model.scope, {make_hook(model)});
@@ -130,7 +130,7 @@ TEST(MonitoredMisuse, OptionsThatCannotBe) {
   ExpectError(with({.checkpoint_dir = folder, .save_summaries_steps = 1, .save_summaries_secs = 1}));
   ExpectError(with({.checkpoint_dir = "/proc/no/such/folder"}));
   ExpectError(with({.session = OptionsFor("nonsense://")}));
-  // Nobody initialises the model.
+  // The model is never initialised.
   ExpectError(with({.is_chief = false}));
   const Model model;
   const Output missing = ops::Const(model.scope, Literal(Tensor::Vector(std::vector<std::string>{"w"})));
@@ -211,7 +211,7 @@ TEST(HookMisuse, ThingsThatAreNullOrUnset) {
 }
 
 TEST(HookMisuse, ValuesOfOtherTypesAndGraphs) {
-  // No float, no scalar, nothing that this graph has.
+  // Not a float, not a scalar, not in this graph.
   ExpectError(
       TrainWith([](const Model& m) { return std::make_shared<NanTensorHook>(ops::Const(m.scope, "text")); }));
   ExpectError(TrainWith([](const Model& m) {

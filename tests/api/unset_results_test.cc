@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// After an error functions that add nodes give as many unset tensors as they would have given: programs take
-// one of several results before they look at the status.
+// After an error, functions that add nodes return as many unset tensors as they otherwise would: programs use
+// one of several results before they check the status.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using Outputs = std::vector<Output>;
 
 class UnsetResultsTest : public ::testing::Test {
  protected:
-  // The results of `build` in a scope that is in error, and of what `wrong` builds in a sound one.
+  // Checks the results of `build` in a scope with an error, and the results of `wrong` in a valid one.
   void Expect(size_t count, const std::function<Outputs(const Scope&)>& build,
               const std::function<Outputs(const Scope&)>& wrong, int line = __builtin_LINE()) {
     const Scope failed = Scope::NewRootScope();

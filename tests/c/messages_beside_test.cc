@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that has TensorFlow's messages of its own, registered as protobuf does it, and shares the
+// A program with its own copy of TensorFlow's messages, registered as protobuf does it, that shares the
 // system's protobuf with libmillrace_c and libmillrace, both in one process.
 #include <string>
 
@@ -63,7 +63,7 @@ TEST_F(MessagesBesideTest, TheProgramsMessagesAreThoseOfTheProcess) {
   EXPECT_EQ(pool->FindMessageTypeByName("tensorflow.GraphDef"), tensorflow::GraphDef::descriptor());
 }
 
-// Texts are read by reflection, within the library over its own descriptors.
+// Text format is parsed by reflection, in the library with its own descriptors.
 TEST_F(MessagesBesideTest, TheLibraryReadsTexts) {
   TF_Buffer* ops = TF_GetAllOpList();
   TF_ApiDefMap* map = TF_NewApiDefMap(ops, status_);

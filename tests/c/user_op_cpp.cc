@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library of ops in C++, built against what is installed and nothing else; loading registers them.
+// A library of ops in C++, built against the installed files only; loading registers them.
 #include <stdexcept>
 
 #include "millrace/user_op.h"
@@ -43,7 +43,7 @@ class UserScale : public OpKernel {
 REGISTER_KERNEL_BUILDER(Name("UserScale").Device(DEVICE_CPU).TypeConstraint<int32>("T"), UserScale<int32>);
 REGISTER_KERNEL_BUILDER(Name("UserScale").Device(DEVICE_CPU).TypeConstraint<float>("T"), UserScale<float>);
 
-// The gradient of y = by * x: UserScale of what arrives, by the same factor.
+// The gradient of y = by * x: UserScale of the incoming gradient, by the same factor.
 void UserScaleGrad(Millrace_GradientCall* call, TF_Status* status) {
   const std::string name = std::string(call->name_scope) + "/scale_of_" + TF_OperationName(call->oper);
   TF_OperationDescription* const description = TF_NewOperation(call->graph, "UserScale", name.c_str());

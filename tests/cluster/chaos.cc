@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// chaos [--rounds=N] [--seed=S]: two clients train on a cluster of processes, a ps and two workers, while
-// things go wrong at random moments: a task is killed and started again at its port, a task is stopped and
-// continued, connections are cut, slow or silent, the disk for checkpoints is full.
-// What is disturbed are messages, the sockets of large tensors, or both. In each round
-//   - every call of a client returns within its bound, with a result that is right or an error that is
-//   expected;
-//   - both clients train again after the fault, with the variables of the newest checkpoint where the ps has
-//   lost
-//     them, and no update is lost or counts twice;
-//   - when they have closed their sessions, no task has a session, graph, partition, step or run left, and no
-//   more
-//     bytes in tensors than when it was new.
+// chaos [--rounds=N] [--seed=S]: two clients train on a cluster of processes, a ps and two workers, with
+// faults at random moments: a task is killed and restarted at its port, a task is stopped and continued,
+// connections are cut, slow or silent, the disk for checkpoints is full. Faults affect messages, the sockets
+// of large tensors, or both. In each round
+//   - every call of a client returns within its time limit, with a correct result
+//     or an expected error;
+//   - both clients train again after the fault, with the variables of the
+//     newest checkpoint if the ps has lost them, and no update is lost or
+//     counted twice;
+//   - after they have closed their sessions, no task has a session, graph,
+//     partition, step or run left, and no more bytes in tensors than when it
+//     was new.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -36,12 +36,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Of a call: creating a session may wait 20 s for a task, a silent one is given up after 1 s.
+// For a call: creating a session may wait 20 s for a task, a silent one is given up after 1 s.
 constexpr std::chrono::seconds kCallBound{40};
 // From the end of a fault until both clients train, and until all tasks are empty.
 constexpr std::chrono::seconds kRecoveryBound{40};
-constexpr int kLargest = 300'000;  // elements of a tensor between tasks, as a rule
-constexpr int kHuge = 5'000'000;   // now and then: such a tensor travels on several sockets
+constexpr int kLargest = 300'000;  // usual elements of a tensor between tasks
+constexpr int kHuge = 5'000'000;   // sometimes: such a tensor is sent over several sockets
 constexpr int64_t kMostResident = int64_t{400} << 20;
 
 double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
@@ -54,7 +54,7 @@ const char* NameOf(Fault fault) {
   return names[static_cast<size_t>(fault)];
 }
 
-// A counter at the ps, and a tensor that goes from there to a worker.
+// A counter on the ps, and a tensor that is sent from there to a worker.
 struct Model {
   explicit Model(const std::string& worker) {
     const Scope ps = scope.WithDevice("/job:ps/task:0");
@@ -81,19 +81,19 @@ struct Model {
   Operation init, save, restore;
 };
 
-// What the clients of a round share.
+// The state that the clients of a round share.
 struct Round {
   std::atomic<bool> stop = false;
   std::atomic<int> successes = 0;  // updates that have been confirmed
-  std::atomic<int> failures = 0;   // that may have been made
+  std::atomic<int> failures = 0;   // of updates that may have been made
   std::array<std::atomic<int>, 2> steps = {0, 0};
   std::atomic<bool> disk_may_be_full = false;
-  std::mutex mu;  // of what follows
-  // The value that the counter was set to, and what had been counted before.
+  std::mutex mu;  // guards the following
+  // The value to which the counter was set, and the count at that time.
   int64_t base = 0;
   int successes_before = 0, failures_before = 0;
   std::string checkpoint;  // "": none
-  int64_t saved = 0;       // its value
+  int64_t saved = 0;       // its count
 };
 
 struct Totals {
@@ -105,7 +105,7 @@ struct Totals {
 };
 Totals totals;
 
-// One client: trains in sessions of one worker, the first one also initialises, saves and restores.
+// One client: trains in sessions with one worker; the first one also initialises, saves and restores.
 class Client {
  public:
   Client(ChaosCluster& cluster, const SmallDisk& disk, Round& round, size_t number, uint64_t seed)
@@ -116,7 +116,7 @@ class Client {
       if (session_ == nullptr) Open();
       Handle(Train());
     }
-    // The value is read at the end, in a session that may have to be made again.
+    // The value is read at the end, in a session that may have to be created again.
     if (number_ == 0) ReadAtEnd();
     Close();
   }
@@ -136,7 +136,7 @@ class Client {
   void Open() {
     SessionOptions options;
     options.target = cluster_.Target(number_);
-    // The first session has all tasks.
+    // The first client's sessions have all tasks.
     if (number_ == 1) options.device_filters = {"/job:ps", "/job:worker/task:1"};
     session_ = std::make_unique<ClientSession>(model_.scope, options);
   }
@@ -149,7 +149,7 @@ class Client {
     }).IgnoreError("nothing fails");
   }
 
-  // One step; the first client also saves now and then.
+  // One step; the first client also saves sometimes.
   Status Train() {
     const bool huge = std::uniform_int_distribution<int>(0, 49)(random_) == 0;
     const int size = huge ? kHuge : std::uniform_int_distribution<int>(1, kLargest)(random_);
@@ -198,7 +198,7 @@ class Client {
   void Handle(const Status& status) {
     if (status.ok()) return;
     ++totals.errors;
-    // The variable is gone.
+    // The variable is lost.
     if (errors::IsFailedPrecondition(status) || errors::IsNotFound(status)) {
       if (number_ == 0) return Handle(Restore());
       std::this_thread::sleep_for(milliseconds(10));
@@ -242,7 +242,7 @@ class Client {
     }
   }
 
-  // An update that was confirmed while the other client restored may be one of before.
+  // An update that was confirmed while the other client restored may be an earlier one.
   void Check(int64_t value) {
     const std::lock_guard lock(round_.mu);
     const int64_t sure = round_.base + round_.successes - round_.successes_before;
@@ -263,16 +263,16 @@ class Client {
   const Model model_{StrCat("/job:worker/task:", 1)};
   std::unique_ptr<ClientSession> session_;
   int since_save_ = 0;
-  static inline int saves_ = 0;  // of the first client of each round
+  static inline int saves_ = 0;  // by the first client of each round
 };
 
-// What goes wrong in a round.
+// The fault of a round.
 class Trouble {
  public:
   Trouble(ChaosCluster& cluster, SmallDisk& disk, std::mt19937_64& random)
       : cluster_(cluster), disk_(disk), random_(random) {}
 
-  // From the beginning of the fault to its end.
+  // Returns after the end of the fault.
   void Happen(Fault fault, Round& round) {
     const size_t victim = Below(ChaosCluster::kTasks);
     switch (fault) {
@@ -305,8 +305,8 @@ class Trouble {
   size_t Below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
 
  private:
-  // The connections of the task with one other, or with the client, both ways: all, those for messages, or
-  // those for tensors.
+  // The connections of the task with one other, or with the client, in both directions: all, those for
+  // messages, or those for tensors.
   void Disturb(size_t one, Links::Mode mode, int most_ms) {
     size_t other = Below(ChaosCluster::kTasks + 1);
     while (other == one) other = Below(ChaosCluster::kTasks + 1);
@@ -329,11 +329,11 @@ class Trouble {
   std::mt19937_64& random_;
 };
 
-// Waits for steps of both clients that began after now.
+// Waits for steps of both clients that begin after this call.
 void AwaitSteps(const Round& round, const std::string& when) {
   const auto deadline = Clock::now() + kRecoveryBound;
   const std::array<int, 2> before = {round.steps[0], round.steps[1]};
-  // The step in progress may have begun before.
+  // The step in progress may have begun earlier.
   for (size_t i = 0; i < 2; ++i) {
     while (round.steps[i] < before[i] + 2) {
       if (Clock::now() > deadline) Fail(StrCat("client ", i, " does not train ", when));
@@ -342,7 +342,7 @@ void AwaitSteps(const Round& round, const std::string& when) {
   }
 }
 
-// Waits until no task has anything of the round left.
+// Waits until no task has any objects of the round left.
 void AwaitNothingLeft(ChaosCluster& cluster, const std::string& when) {
   const auto start = Clock::now();
   for (size_t task = 0; task < ChaosCluster::kTasks; ++task) {
@@ -363,7 +363,7 @@ void AwaitNothingLeft(ChaosCluster& cluster, const std::string& when) {
   totals.longest_cleanup = std::max(totals.longest_cleanup, Seconds(Clock::now() - start));
 }
 
-// Drops the variables of all tasks.
+// Deletes the variables of all tasks.
 void ResetAll(const ChaosCluster& cluster) {
   SessionOptions options;
   options.target = cluster.Target(0);
@@ -380,7 +380,7 @@ void RunRound(ChaosCluster& cluster, SmallDisk& disk, int number, std::mt19937_6
   for (size_t i = 0; i < 2; ++i) {
     threads.emplace_back([&, i, seed = random()] { Client(cluster, disk, round, i, seed).Loop(); });
   }
-  // Some faults come while sessions are being made.
+  // Some faults happen while sessions are being created.
   if (trouble.Below(4) != 0) AwaitSteps(round, StrCat("before the fault ", when));
   trouble.Pause(100);
   trouble.Happen(fault, round);

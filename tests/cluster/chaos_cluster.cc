@@ -148,7 +148,7 @@ SmallDisk::SmallDisk() {
   }
   mounted_ = own && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
              ::mount("none", folder, "tmpfs", 0, StrCat("size=", kDiskBytes).c_str()) == 0;
-  // Otherwise a file that grows beyond the limit of its process is an error, and no signal, in the tasks.
+  // So that a file that exceeds its process's limit is an error in the tasks, not a signal.
   ::signal(SIGXFSZ, SIG_IGN);
 }
 

@@ -16,20 +16,20 @@
 
 namespace millrace {
 
-// Prints what went wrong and what the tasks say of themselves, and ends the program and the tasks.
+// Prints the error and the states of the tasks, and ends the program and the tasks.
 [[noreturn]] void Fail(const std::string& text);
 
-// What is left at a task.
+// The remaining objects of a task.
 struct TaskState {
-  std::string error;  // it has not answered
+  std::string error;  // set if it has not answered
   int64_t left = 0;   // sessions, steps, graphs and runs
   int64_t tensor_bytes = 0;
-  std::string text;  // all of it
+  std::string text;  // the complete state
 };
 
-// A ps and two workers, processes that reach each other only through links, as the clients reach the workers.
-// What one task knows as the host of another one is an address of its own, so that the sockets for tensors,
-// at the other's fixed port, are links as well.
+// A ps and two workers, processes that reach each other only through links, as do the clients. Each task has
+// a separate address for every other task's host, so that the sockets for tensors, at the other's fixed port,
+// go through links as well.
 class ChaosCluster {
  public:
   static constexpr size_t kPs = 0, kFirstWorker = 1, kTasks = 3, kClient = 3;
@@ -41,7 +41,7 @@ class ChaosCluster {
   ChaosCluster(const ChaosCluster&) = delete;
   ChaosCluster& operator=(const ChaosCluster&) = delete;
 
-  // Starts a task at its address. `shared_memory`: whether it offers that to others.
+  // Starts a task at its address. `shared_memory`: whether it offers shared memory to others.
   void Launch(size_t task, bool shared_memory);
   void AwaitReady(size_t task);
   Process& process(size_t task) { return *processes_[task]; }
@@ -50,16 +50,16 @@ class ChaosCluster {
   // For clients.
   std::string Target(size_t worker) const;
   Links& links() { return links_; }
-  // For the messages from one task, or the client, to another, and for the tensors that a task fetches.
+  // The link for messages from one task, or the client, to another, and for the tensors that a task fetches.
   size_t LinkBetween(size_t from, size_t to) const { return link_[from][to]; }
   size_t DataLinkBetween(size_t from, size_t to) const { return data_link_[from][to]; }
-  // That sockets for tensors have moved.
+  // The number of bytes that sockets for tensors have transferred.
   int64_t BytesOfTensors() const;
-  // What the task says, by the way that no link disturbs.
+  // The state that the task reports, over a connection without faults.
   TaskState StateOf(size_t task) const;
-  // Bytes of memory that the process of the task has, as the kernel counts them.
+  // The resident memory of the task's process, in bytes, as counted by the kernel.
   int64_t ResidentBytes(size_t task) const;
-  // What the process had in tensors when it was new.
+  // The bytes in tensors when the process was new.
   int64_t FirstTensorBytes(size_t task) const { return first_tensor_bytes_[task]; }
 
  private:
@@ -74,11 +74,11 @@ class ChaosCluster {
   std::array<int64_t, kTasks> first_tensor_bytes_{};
 };
 
-// A folder that can be full: a file system of its own where this process may make one, otherwise the process
-// that writes is limited.
+// A folder that can be full: a separate file system if this process may create one, otherwise the writing
+// process is limited.
 class SmallDisk {
  public:
-  // Before threads begin.
+  // To be created before threads are started.
   SmallDisk();
   ~SmallDisk();
   SmallDisk(const SmallDisk&) = delete;
@@ -86,7 +86,7 @@ class SmallDisk {
 
   const std::string& folder() const { return folder_; }
   bool is_real() const { return mounted_; }
-  // No more can be written by that process.
+  // From now on that process can't write any more.
   void Fill(pid_t writer);
   void Empty(pid_t writer);
 

@@ -21,7 +21,7 @@ namespace millrace {
 namespace {
 
 constexpr int kTickMs = 20;
-constexpr size_t kSlowBytes = 8 << 10;  // in a tick
+constexpr size_t kSlowBytes = 8 << 10;  // per tick
 constexpr size_t kFastBytes = 256 << 10;
 
 sockaddr_in Loopback(int port) {
@@ -114,7 +114,7 @@ void Links::Accept(size_t index) {
   connections_.push_back(std::move(connection));
 }
 
-// Both sides see a reset.
+// Both sides get a reset.
 void Links::Break(Connection& connection) {
   if (connection.broken) return;
   connection.broken = true;

@@ -19,20 +19,20 @@ class Links {
   enum class Mode {
     kPass,
     kSlow,    // 400 KB/s for each connection and direction, at least 20 ms late
-    kFrozen,  // accepts connections and moves nothing, as a network that loses everything
-    kCut,     // resets connections, also new ones
+    kFrozen,  // accepts connections and transfers nothing, like a network that loses everything
+    kCut,     // resets connections, including new ones
   };
   Links();
   ~Links();
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  // A link from an address of this machine, "127.…", to that port of 127.0.0.1; its number. Port 0: a free
-  // one. The program ends when there is no port for it.
+  // Adds a link from an address of this machine, "127.…", to that port of 127.0.0.1; returns its index. Port
+  // 0: a free one. The program ends if there is no port for it.
   size_t Add(const std::string& host, int port, int to_port) MR_EXCLUDES(mu_);
-  // Where the link listens.
+  // The port of the link.
   int port(size_t link) const MR_EXCLUDES(mu_);
-  // That have gone through all links to `to_port`, both ways.
+  // The number of bytes that went through all links to `to_port`, both ways.
   int64_t BytesTo(int to_port) const MR_EXCLUDES(mu_);
   void Set(size_t link, Mode mode) MR_EXCLUDES(mu_);
 
@@ -53,7 +53,7 @@ class Links {
   };
   void Loop() MR_EXCLUDES(mu_);
   void Accept(size_t link) MR_REQUIRES(mu_);
-  // Moves what can be moved; at most `limit` bytes each way. How much that was.
+  // Transfers available data; at most `limit` bytes each way. Returns the number of bytes.
   static int64_t Move(Connection& connection, size_t limit);
   static void Break(Connection& connection);
 

@@ -27,7 +27,7 @@ extern char** environ;
 
 namespace millrace {
 
-// Longer than any bound that is under test, on a machine that does much else.
+// Longer than any time limit under test, also on a busy machine.
 inline constexpr std::chrono::seconds kPatience{30};
 
 // One process of the program.
@@ -61,13 +61,13 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   pid_t pid() const { return pid_; }
-  // SIGSTOP: all threads have stopped when it returns.
+  // SIGSTOP: all threads have stopped when this returns.
   void Signal(int signal) const {
     ::kill(pid_, signal);
     siginfo_t info;
     if (signal == SIGSTOP) ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT);
   }
-  // The first line that it prints; empty when it ends before.
+  // The first line that it prints; empty if it ends before.
   std::string Line() const {
     std::string line;
     char c = 0;
@@ -87,10 +87,10 @@ class Process {
   int output_ = -1;
 };
 
-// Tasks of jobs, each a process; "ps/0" is the name of one. Their silence is noticed after three seconds.
+// Tasks of jobs, each a process; a name is for example "ps/0". Silent tasks are detected after three seconds.
 class ProcessCluster {
  public:
-  // So many tasks of each job; those in `later` are not started. `more`: further words of the command.
+  // That number of tasks of each job; those in `later` are not started. `more`: further arguments.
   explicit ProcessCluster(const std::map<std::string, int>& jobs, const std::set<std::string>& later = {},
                           std::vector<std::string> more = {})
       : more_(std::move(more)) {
@@ -134,7 +134,7 @@ class ProcessCluster {
     Launch(name);
     AwaitReady(name);
   }
-  // Waits until a task says so of itself.
+  // Waits until the state of a task contains `parts`.
   void AwaitState(const std::string& name, const std::vector<std::string>& parts) const {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     std::string mine;

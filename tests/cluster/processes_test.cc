@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tasks that are processes of their own: `millrace server`, named by the environment variable
+// Tasks in separate processes: `millrace server`, found by the environment variable
 // MILLRACE_PROGRAM.
 #include <gmock/gmock.h>
 
@@ -148,7 +148,7 @@ TEST_F(ProcessesTest, ASessionMadeWhileATaskDiesWaitsForIt) {
     cluster_.process(kPs).Signal(SIGSTOP);
     StatusOr<std::unique_ptr<Session>> session = errors::Internal("not made");
     std::thread making([&] { session = NewSessionAt(kMaster); });
-    // Its call waits for an answer over the connection that breaks now.
+    // Its call waits for an answer over the connection that now breaks.
     std::this_thread::sleep_for(milliseconds(100));
     cluster_.process(kPs).Signal(SIGKILL);
     cluster_.Restart(kPs);
@@ -169,7 +169,7 @@ TEST_F(ProcessesTest, AStoppedTaskIsGivenUpAndItsStepsOfThePastAreNotMistaken) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/job:ps/replica:0/task:0"));
   EXPECT_LT(steady_clock::now() - start, kPatience);
   cluster_.process(kPs).Signal(SIGCONT);
-  // The step that was given up may have added 1, once, or not at all.
+  // The abandoned step may have added 1, once, or not at all.
   const auto again = NewSessionAt(kMaster);
   ASSERT_TRUE(again.ok()) << again.status();
   const float y = Fetch(**again, 0, "y").value_or(0);
@@ -193,7 +193,7 @@ TEST_F(ProcessesTest, WhatAKilledMasterLeavesIsDropped) {
   const Status restarted = TestCluster::RetryWhile([&] { return Init(**session, 3); },
                                                    [](const Status& s) { return errors::IsUnavailable(s); });
   EXPECT_TRUE(errors::IsAborted(restarted)) << restarted;
-  // The ps has kept its variables.
+  // The ps still has its variables.
   const auto again = NewSessionAt(kMaster);
   ASSERT_TRUE(again.ok()) << again.status();
   const auto y = Fetch(**again, 1, "y");
@@ -282,8 +282,8 @@ TEST_F(ProcessesTest, AfterRandomDeathsNothingHangsAndNothingIsLeft) {
   }
 }
 
-// The ps gives large tensors away at the port that it was told, also after it has been killed and started
-// again while connections were open.
+// The ps sends large tensors from the configured port, also after it was killed and restarted while
+// connections were open.
 TEST(DataPortTest, IsThatOfTheNextProcessToo) {
   const int port = FreePort();
   ProcessCluster cluster({{"ps", 1}, {"worker", 1}}, {}, {"--session-timeout", "20", "--shared-memory", "0"});
@@ -324,9 +324,9 @@ TEST(DataPortTest, IsThatOfTheNextProcessToo) {
   }
 }
 
-// Steps that move 64 MiB from the ps to a worker, which last mostly as long as that. A task that is killed at
-// a random moment of such a step, most often in the middle of the transfer, is named at once, and nothing of
-// the step is left at the others; a new session works.
+// Steps that transfer 64 MiB from the ps to a worker, which takes most of their time. A task that is killed
+// at a random moment of such a step, usually during the transfer, is reported at once, and the others have
+// nothing of the step left; a new session works.
 class TransferKillTest : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 INSTANTIATE_TEST_SUITE_P(Ways, TransferKillTest,
                          ::testing::Combine(::testing::Values("1024", "0"),  // shared memory; sockets
@@ -385,7 +385,7 @@ TEST_P(TransferKillTest, ATaskIsKilledWhileATensorIsOnItsWay) {
     cluster.process(victim).Signal(SIGKILL);
     running.join();
     EXPECT_TRUE(errors::IsUnavailable(status) || errors::IsAborted(status)) << status;
-    // The client knows its master by the target.
+    // The client identifies its master by the target.
     const std::string name = StrCat("/job:", std::string(victim).substr(0, std::string(victim).size() - 2),
                                     "/replica:0/task:", std::string(victim).back());
     EXPECT_THAT(std::string(status.message()),

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replicas of a model, each a thread with a graph and a session of its own, on tasks of this process and on
-// tasks that are processes.
+// Replicas of a model, each a thread with a separate graph and session, on tasks of this process and on tasks
+// in other processes.
 #include "millrace/replicas.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class Replica {
     int total = 1;
     int num_tokens = 0;
     int64_t size = 2;       // of the dense variable
-    double lease_secs = 0;  // 0: the first replica is the chief for ever
+    double lease_secs = 0;  // 0: the first replica is always the chief
   };
   Replica(int index, const Settings& settings)
       : index_(index),
@@ -55,7 +55,7 @@ class Replica {
         scope_, {{GradientValue(g_), w_}, {GradientValue(IndexedSlices{ones, rows_, {}}), e_}}, step_);
   }
 
-  // Makes the session; the first replica is the chief, with checkpoints if there is a folder.
+  // Creates the session; the first replica is the chief, with checkpoints if there is a folder.
   Status Open(const std::string& target, const std::string& config = "", const std::string& folder = "") {
     MonitoredTrainingSessionOptions options;
     options.is_chief = index_ == 0;
@@ -123,7 +123,7 @@ std::vector<float> Floats(const Tensor& tensor) {
   return {tensor.data<float>(), tensor.data<float>() + tensor.num_elements()};
 }
 
-// Runs a function for each replica in a thread of its own.
+// Calls a function for each replica in a separate thread.
 void ForEach(int replicas, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int i = 0; i < replicas; ++i) threads.emplace_back(body, i);
@@ -154,7 +154,7 @@ TEST_P(ReplicasTest, UpdatesAreMeansOverAllReplicas) {
         EXPECT_EQ(replica.Close(), Status());
         return;
       }
-      // Of the step t the mean is t (n - 1) / 2; the sum of all t is 28. Each row is a mean of ones.
+      // The mean of step t is t (n - 1) / 2; the sum of all t is 28. Each row is a mean of ones.
       while (left > 0) std::this_thread::yield();
       const auto values = replica.Values();
       ASSERT_TRUE(values.ok()) << values.status();
@@ -190,7 +190,7 @@ TEST_P(ReplicasTest, AStaleGradientIsDropped) {
 // Replicas that train until they are told to end, and count their steps.
 class Training {
  public:
-  // The first `replicas` of at most 8 begin at once.
+  // The first `replicas` of at most 8 start at once.
   Training(const std::function<std::string(int)>& target, int replicas, const Replica::Settings& settings,
            const std::string& folder = "")
       : target_(target), settings_(settings), folder_(folder), steps_(8), left_(8) {
@@ -200,7 +200,7 @@ class Training {
   void Start(int i) {
     threads_[i] = std::thread([this, i] { Train(i); });
   }
-  // That replica ends after its step.
+  // Makes that replica end after its step.
   void Leave(int i) {
     left_[static_cast<size_t>(i)] = true;
     threads_[i].join();
@@ -211,7 +211,7 @@ class Training {
     for (auto& [i, thread] : threads_) thread.join();
     threads_.clear();
   }
-  // Waits until that replica has done so many more steps.
+  // Waits until that replica has done `more` further steps.
   void Await(int replica, int more) {
     const auto deadline = steady_clock::now() + 2 * kPatience;
     const std::atomic<int>& steps = steps_[static_cast<size_t>(replica)];
@@ -219,7 +219,7 @@ class Training {
     while (steps < wanted && steady_clock::now() < deadline) std::this_thread::yield();
     EXPECT_GE(steps, wanted) << "replica " << replica;
   }
-  // What the chief read at the end.
+  // The values that the chief read at the end.
   std::vector<Tensor> values;
 
  private:
@@ -233,8 +233,8 @@ class Training {
       if (status.ok()) ++steps_[static_cast<size_t>(i)];
       ASSERT_TRUE(status.ok() || errors::IsDeadlineExceeded(status)) << i << " " << status;
     }
-    // The last update may be in progress: the values are read until all are of one step or do not change any
-    // more.
+    // The last update may be in progress: the values are read until all are of one step or no longer
+    // change.
     std::vector<float> last;
     auto changed = steady_clock::now();
     while (i == 0 && steady_clock::now() - changed < std::chrono::seconds(3)) {
@@ -300,7 +300,7 @@ TEST(ReplicaProcessesTest, WorkersComeAndGoWhileTheOthersTrain) {
   EXPECT_THAT(Floats(training.values[0]), ElementsAre(-steps, steps));
 }
 
-// Gradients above the limit of messages, and more of them than the shared memory of two tasks holds.
+// Gradients above the size limit of messages, and more of them than the shared memory of two tasks holds.
 TEST(ReplicaProcessesTest, LargeVariables) {
   constexpr int kReplicas = 2, kSteps = 3;
   constexpr int64_t kSize = 17 << 20;
@@ -322,8 +322,8 @@ TEST(ReplicaProcessesTest, LargeVariables) {
   });
 }
 
-// A checkpoint is written while updates go on, so that its variables may be some updates apart: by how many
-// they are in the checkpoints of a folder. Each update adds as much to both.
+// A checkpoint is written while updates continue, so that its variables may be some updates apart: collects
+// the differences in the checkpoints of a folder. Each update adds the same to both.
 void AddSkews(const std::string& folder, std::set<float>* skews) {
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     if (file.path().extension() != ".index") continue;
@@ -336,7 +336,7 @@ void AddSkews(const std::string& folder, std::set<float>* skews) {
 }
 
 // The first worker dies for good, then the parameter server dies: the second worker saves and restores. A
-// former chief that comes back is a worker.
+// former chief that restarts is a worker.
 TEST(ReplicaProcessesTest, TheNextInLineTakesOver) {
   char folder[] = "/tmp/millrace_lease_XXXXXX";
   ASSERT_NE(::mkdtemp(folder), nullptr);

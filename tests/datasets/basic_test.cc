@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Datasets of tensors, and those that pass elements on.
+// Datasets of tensors, and those that forward elements.
 #include <gmock/gmock.h>
 
 #include "base/random/philox.h"
@@ -109,7 +109,7 @@ TEST_F(BasicDatasetTest, SideBySideUntilTheShorterEnds) {
 }
 
 TEST_F(BasicDatasetTest, RandomNumbersAreThoseOfPhilox) {
-  // The words of the block of key 3 and upper counter 5, by the paper's algorithm.
+  // The words of the block for key 3 and upper counter 5, by the paper's algorithm.
   PhiloxRandom philox(3, 5);
   const auto block = philox();
   EXPECT_THAT(Ints(Data("RandomDataset", {Int(3), Int(5)}), 4),
@@ -297,7 +297,7 @@ TEST_F(BasicDatasetTest, OptionalsSayWhetherThereIsAnElement) {
   EXPECT_THAT(Get({"value"}).status().message(), HasSubstr("The given optional does not have a value."));
 }
 
-// As between tasks: their name and metadata are TensorFlow's.
+// As between tasks: the name and the metadata are TensorFlow's.
 TEST_F(BasicDatasetTest, OptionalsAreWrittenAndRead) {
   graph_.Node("some", "OptionalFromValue", {Int(3)}, {{"Toutput_types", Type().types}});
   graph_.Node("none", "OptionalNone", {}, {});

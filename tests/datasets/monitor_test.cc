@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What a monitor finds in pipelines of the engine.
+// The results of a monitor for pipelines of the engine.
 #include "data/monitor.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ class MonitorTest : public PipelineTest {
  protected:
   using Stage = PipelineMonitor::Stage;
 
-  // Reads the whole dataset, measured. The graph gets its last nodes here.
+  // Reads the whole dataset with measurements. Adds the last nodes to the graph.
   std::vector<std::vector<Tensor>> Measure(const std::string& dataset, const Type& type = {}) {
     graph_.Node("measured", "Placeholder", {}, {{"dtype", DataType::kVariant}, {"shape", PartialShape()}});
     MakeIterator("measured", type);
@@ -50,7 +50,7 @@ class MonitorTest : public PipelineTest {
     const int i = PipelineMonitor::Bottleneck(PipelineMonitor::Delays(stages_));
     return i < 0 ? "" : stages_[static_cast<size_t>(i)].node;
   }
-  // Takes that long for each element.
+  // Delays each element by that time.
   std::string Slow(const std::string& input, int64_t microseconds = 2000) {
     return Data("SleepDataset", {input, Int(microseconds)});
   }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites of input pipelines: that they happen, and that the elements stay the same.
+// Rewrites of input pipelines: that they happen, and that the elements do not change.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -85,7 +85,7 @@ class DatasetRewriteTest : public PipelineTest {
             .Node("sum", "Add", {"product:z", "random:output"}, {{"T", DataType::kFloat}})
             .Return("y", "sum:z"));
   }
-  // Whether a random number from 0 to 1 is below `rate`, written as rate > random when `turned`.
+  // Whether a random number from 0 to 1 is below `rate`, written as rate > random if `turned`.
   void AddChance(const std::string& name, float rate, bool turned) {
     FunctionBuilder f(name);
     f.Arg("x: int64").Ret("y: bool");
@@ -100,7 +100,7 @@ class DatasetRewriteTest : public PipelineTest {
            {{"T", DataType::kFloat}});
     graph_.Function(f.Return("y", "less:z"));
   }
-  // An error unless these stages read the source.
+  // An error unless these stages are the consumers of the source.
   std::string ReadBy(const std::string& input, std::vector<std::string> stages, const Type& type = {}) {
     return Data("AssertNextDataset", {input, Constant(Tensor::Vector(stages))}, {}, type);
   }
@@ -180,7 +180,7 @@ TEST_F(DatasetRewriteTest, AnEpochAfterAFusedShuffleIsWhole) {
   const auto shuffled_from = [&](const std::string& d) {
     return Data("ShuffleDataset", {d, Int(4), Int(1), Int(2)}, {{"reshuffle_each_iteration", true}});
   };
-  // Only at the first iteration of its input it is known what reads it.
+  // The consumers of its input are only known at the first iteration.
   const std::string once =
       Data("RepeatDataset", {shuffled_from(ReadBy(Range(10), {"ShuffleAndRepeat", "Optimize"})), Int(1)});
   EXPECT_EQ(Ints(Optimize(once, {"shuffle_and_repeat_fusion"})).size(), 10u);
@@ -208,7 +208,7 @@ TEST_F(DatasetRewriteTest, RandomNumbersOfAMapComeFromADatasetOfSeeds) {
            {{"f", Fn("noisy")}, {"Targuments", std::vector<DataType>{DataType::kFloat}}}, floats);
   const auto got =
       Values<float>(All(Optimize(map, {"hoist_random_uniform", "map_parallelization"}, floats), floats));
-  // The numbers are those of the op without state for pairs of the dataset of these seeds.
+  // The numbers are those of the stateless op for pairs of the dataset with these seeds.
   session_ = nullptr;
   graph_ = {};
   const std::vector<int64_t> seeds = Ints(Data("RandomDataset", {Int(3), Int(5)}), 8);
@@ -285,7 +285,7 @@ TEST_F(DatasetRewriteTest, LargeElementsAreCopiedBySeveralThreads) {
     for (const bool parallel : {false, true}) {
       session_ = nullptr;
       graph_ = {};
-      // With threads elsewhere, which may end before those of a prefetch.
+      // On threads of another pool, which may end before those of a prefetch.
       graph_.Function(FunctionBuilder("minus")
                           .Arg("x: float")
                           .Ret("y: float")
@@ -302,7 +302,7 @@ TEST_F(DatasetRewriteTest, LargeElementsAreCopiedBySeveralThreads) {
       }
       d = Data("PrefetchDataset", {d, Int(1)}, {}, type);
       if (parallel) d = Optimize(d, {"parallel_batch"}, type);
-      // At the end a stage lets go of what it has read.
+      // At its end a stage releases its elements.
       std::vector<float> got = Values<float>(All(d, type, 2));
       EXPECT_EQ(ThreadsNamed("batch") > 0, parallel && std::thread::hardware_concurrency() > 1);
       for (const float v : Values<float>(Drain(type))) got.push_back(v);
@@ -347,10 +347,10 @@ TEST_F(DatasetRewriteTest, ASharedStageStaysForOthers) {
   EXPECT_THAT(Ints(Optimize(Data("ConcatenateDataset", {a, b}), {"map_fusion"})), ElementsAre(3, 4, 3, 4));
 }
 
-// What a map does to rows, done to batches.
+// Applies the operations of a map on rows to batches.
 class VectorizeTest : public DatasetRewriteTest {
  protected:
-  // The rows of `x` mapped by a function with these nodes, in batches of two, with the rewrite and without.
+  // Maps the rows of `x` by a function with these nodes, in batches of two, with the rewrite and without.
   void Check(const Tensor& x, const FunctionBuilder& f, const Type& result, bool is_vectorized = true) {
     std::vector<std::vector<Tensor>> with[2];
     for (const bool on : {false, true}) {
@@ -390,7 +390,7 @@ class VectorizeTest : public DatasetRewriteTest {
     return {{"dtype", dtype}, {"value", std::move(value)}};
   }
   static Type Floats() { return {{DataType::kFloat}, {PartialShape()}}; }
-  // y of a function of x with one op behind constants "a", "b", ….
+  // y of a function of x with one op after constants "a", "b", ….
   static FunctionBuilder OneOp(const std::string& op, AttrMap attrs, const std::vector<Tensor>& constants,
                                const char* output, const char* type = "float") {
     FunctionBuilder f("f");
@@ -504,7 +504,7 @@ TEST_F(VectorizeTest, Examples) {
   Check(Tensor::Vector(rows), f, {types, shapes});
 }
 
-// Chains of random stages give the same elements whatever is rewritten.
+// Chains of random stages give the same elements with every rewrite.
 TEST_F(DatasetRewriteTest, RandomPipelines) {
   std::mt19937 random(15);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

@@ -19,7 +19,7 @@ struct ElementType {
   std::vector<PartialShape> shapes = {PartialShape({})};
 };
 
-// Graphs of datasets, node by node, and what comes out of their iterators.
+// Builds graphs of datasets, node by node, and reads their iterators.
 class PipelineTest : public StateTest {
  protected:
   using Type = ElementType;
@@ -35,7 +35,7 @@ class PipelineTest : public StateTest {
     graph_.Const(name, value);
     return name;
   }
-  // A node of `op` that describes elements of `type`; gives its name.
+  // Adds a node of `op` that describes elements of `type`; returns its name.
   std::string Data(const std::string& op, const std::vector<std::string>& inputs, AttrMap attrs = {},
                    const Type& type = {}, const char* types_attr = "output_types") {
     const std::string name = op + std::to_string(next_++);
@@ -81,7 +81,7 @@ class PipelineTest : public StateTest {
                         .Return("y", "sum:z"));
   }
 
-  // An iterator with "<name>", "<name>/init" and "<name>/next".
+  // Adds an iterator with "<name>", "<name>/init" and "<name>/next".
   std::string MakeIterator(const std::string& dataset, const Type& type = {},
                            const std::string& name = "it") {
     const AttrMap attrs = {{"output_types", type.types}, {"output_shapes", type.shapes}};
@@ -109,7 +109,7 @@ class PipelineTest : public StateTest {
     }
     return elements;
   }
-  // All elements of a dataset from its start, and OK unless something else than the end stopped it.
+  // All elements of a dataset from its start, and OK unless something other than the end stopped it.
   std::vector<std::vector<Tensor>> All(const std::string& dataset, const Type& type = {},
                                        size_t limit = 10000) {
     MakeIterator(dataset, type);
@@ -134,14 +134,14 @@ class PipelineTest : public StateTest {
   std::vector<int64_t> Ints(const std::string& dataset, size_t limit = 10000) {
     return Values(All(dataset, {}, limit));
   }
-  // The error of making an iterator of the dataset, or of reading it.
+  // The error of creating an iterator of the dataset, or of reading it.
   Status Error(const std::string& dataset, const Type& type = {}) {
     MakeIterator(dataset, type);
     MR_RETURN_IF_ERROR(Do("it/init"));
     return Get({"it/next"}).status();
   }
 
-  Status last_;  // what ended Drain
+  Status last_;  // the status with which Drain ended
 
  private:
   int next_ = 0;

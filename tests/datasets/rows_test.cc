@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Batches that are read as rows have the elements that come one by one.
+// Batches that are read as rows have the same elements as those read one by one.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -106,7 +106,7 @@ TEST_F(RowsTest, RandomChains) {
             break;
         }
       }
-      // A prefetch gives elements one by one.
+      // A prefetch outputs elements one by one.
       if (!rows) d = Data("PrefetchDataset", {d, Int(2)}, {}, pair);
       const auto all = All(BatchOf(d, size, pairs, drop), pairs);
       for (const size_t component : {0, 1}) {
@@ -158,7 +158,7 @@ TEST_F(RowsTest, AShuffleOfTextsIsSavedWithItsBuffer) {
   EXPECT_EQ(Values<std::string>(Drain(batch)), rest);
 }
 
-// Rows of 40,000 bytes, which threads of the map copy into the batch; that of 9 is an error.
+// Rows of 40,000 bytes, which threads of the map copy to the batch; that of 9 is an error.
 TEST_F(RowsTest, BatchesOfLargeElementsAreTheSameWithAndWithoutPlacesForThem) {
   const std::vector<DataType> none;
   const Type row = {{DataType::kInt64}, {PartialShape({5000})}}, rows = {row.types, {PartialShape()}};
@@ -213,7 +213,7 @@ TEST_F(RowsTest, BatchesOfLargeElementsAreTheSameWithAndWithoutPlacesForThem) {
   }
 }
 
-// A file of Examples with their number; those in `broken` are no Examples. Every seventh is long.
+// A file of Examples with their index; those in `broken` are invalid. Every seventh is long.
 std::string ExampleFile(const std::string& path, int n, const std::vector<int>& broken = {}) {
   const auto file = *Env::Posix().NewWritableFile(path);
   io::RecordWriter writer(*file, io::Compression::kNone);
@@ -252,7 +252,7 @@ TEST_F(RowsTest, ParsedBatchesAreTheSameWithAndWithoutTensorsOfTexts) {
         if (stage == 3) d = Shuffled(d, 10);
       }
       d = BatchOf(d, size, batch, drop);
-      // A prefetch gives tensors.
+      // A prefetch outputs tensors.
       if (!texts) d = Data("PrefetchDataset", {d, Int(2)}, {}, batch);
       const auto values = Values(All(Parsed(d, calls), numbers, limit));
       if (texts) {
@@ -301,7 +301,7 @@ TEST_F(RowsTest, ParsedTextsAreSavedAndRestored) {
   EXPECT_EQ(Values(Drain(numbers)), rest);
 }
 
-// A file of records "0" to "9", of which one or more are broken.
+// A file of records "0" to "9", with corrupted bytes.
 std::string RecordsWithBroken(const std::string& path, const std::vector<size_t>& broken_bytes) {
   const auto file = *Env::Posix().NewWritableFile(path);
   io::RecordWriter writer(*file, io::Compression::kNone);
@@ -332,7 +332,7 @@ TEST_F(RowsTest, BrokenRecordsAreNamedOrSkippedAndCounted) {
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
   EXPECT_THAT(error.message(), HasSubstr("corrupted record at 63"));
   EXPECT_THAT(error.message(), HasSubstr(path));
-  // What stands behind the broken records is read.
+  // The records after the corrupted ones are read.
   const std::vector<std::string> good = {"0", "1", "2", "4", "6", "7", "8", "9",
                                          "0", "1", "2", "4", "6", "7", "8", "9"};
   std::string all = records();

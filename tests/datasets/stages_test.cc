@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Stages with threads or much state: their elements, their ends, and how they go on after they were saved.
+// Stages with threads or much state: their elements, their ends, and how they continue after they were saved.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -58,7 +58,7 @@ class StagesTest : public PipelineTest {
                  {"Treduce_func_other_arguments", none},
                  {"Twindow_size_func_other_arguments", none}});
   }
-  // Forgets the graph and its session.
+  // Drops the graph and its session.
   void StartAgain() {
     session_.reset();
     graph_ = DefBuilder();
@@ -292,7 +292,7 @@ const Pipeline kPipelines[] = {
 INSTANTIATE_TEST_SUITE_P(Stages, SavedPipelineTest, ::testing::ValuesIn(kPipelines),
                          [](const auto& p) { return p.param.name; });
 
-// Stages over a map that waits for a queue that stays empty.
+// Stages after a map that waits for a queue that stays empty.
 class WaitingPipelineTest : public StagesTest, public ::testing::WithParamInterface<Pipeline> {
  public:
   std::string Waiting() {
@@ -315,7 +315,7 @@ TEST_P(WaitingPipelineTest, EndsWithItsStep) {
     const Status status = DoFor(30, "it/next");
     EXPECT_TRUE(errors::IsDeadlineExceeded(status)) << status;
   }
-  // Two at the same time, one of which is behind the other.
+  // Two concurrent calls, one of which waits for the other.
   Status first;
   std::thread thread([&] { first = DoFor(60, "it/next"); });
   EXPECT_TRUE(errors::IsDeadlineExceeded(DoFor(30, "it/next")));

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostDescriptions = 4, kMostLoops = 3;
 
-// The setter that the type of the attribute asks for.
+// The setter for the type of the attribute.
 void SetAttrOfType(World& w, TF_OperationDescription* desc, const char* name, std::string_view type) {
   const std::vector<int64_t> dims = w.AnyShape();
   const int rank = w.in.Rarely() ? -1 : static_cast<int>(dims.size());
@@ -88,7 +88,7 @@ Description NewDescription(World& w, TF_Graph* graph) {
 
 void Finish(World& w, const Description& d) { w.AddOperation(TF_FinishOperation(d.desc, w.status), d.graph); }
 
-// Inputs as the op declares them: those that share an attribute are of one type.
+// Inputs as declared by the op: those that share an attribute have one type.
 void AddInputs(World& w, const Description& d) {
   std::map<std::string, TF_DataType> types;
   for (const ArgDef& arg : d.op->inputs) {
@@ -200,7 +200,7 @@ void ReadOperation(World& w) {
   w.buffers.Add(def);
 }
 
-// Every getter, whatever the attribute is.
+// Calls every getter, whatever the attribute is.
 void ReadAttr(World& w) {
   TF_Operation* op = w.AnyOperation();
   const char* name = w.AnyName();
@@ -389,7 +389,7 @@ void UseFunction(World& w) {
   }
 }
 
-// A node that calls a function of its graph.
+// Adds a node that calls a function of its graph.
 void CallFunction(World& w) {
   TF_Graph* graph = w.AnyGraph();
   TF_Function* function = w.functions.Any(w.in);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that run something, always under a deadline.
+// Calls that run something, always with a deadline.
 #include <algorithm>
 
 #include "tensorflow/core/protobuf/config.pb.h"
@@ -34,7 +34,7 @@ void Configure(World& w) {
   TF_SetTarget(options, w.in.Sometimes() ? w.AnyName() : "");
 }
 
-// The arrays of one call. Handles and names of the graph that most of it is of.
+// The arrays of one call, with handles and names of the graph that most of it belongs to.
 struct Step {
   explicit Step(World& w) : graph(w.AnyGraph()) {
     feeds = w.OutputsOf(graph, 3);
@@ -70,7 +70,7 @@ void Run(World& w) {
   step.Keep(w);
 }
 
-// With options, a deadline among them.
+// With options, including a deadline.
 void RunWithOptions(World& w) {
   Step step(w);
   std::string bytes = w.in.Raw(12);

@@ -16,7 +16,7 @@ constexpr size_t kMostGraphs = 6, kMostOperations = 64;
 void DeleteSession(TF_Session* session) { TF_DeleteSession(session, nullptr); }
 void DeleteDeprecatedSession(TF_DeprecatedSession* session) { TF_DeleteDeprecatedSession(session, nullptr); }
 
-// Ops whose kernels end the process or write files are left out.
+// Skips ops whose kernels end the process or write files.
 std::vector<const OpDef*> FindOps() {
   std::vector<const OpDef*> ops;
   for (const OpRegistration* op : OpRegistry::Global().All()) {
@@ -59,7 +59,7 @@ World::World(std::string_view input)
 World::~World() {
   for (const Loop& loop : loops) TF_AbortWhile(&loop.params);
   for (const Description& description : descriptions) TF_FinishOperation(description.desc, nullptr);
-  // Some graphs end before their sessions, as the input has it.
+  // Some graphs are deleted before their sessions, depending on the input.
   if (in.Next() % 2 == 0) sessions.Clear();
   std::set<TF_Graph*> parts;
   for (const Loop& loop : loops) parts.insert({loop.params.cond_graph, loop.params.body_graph});
@@ -221,7 +221,7 @@ TF_Tensor* World::NewTensor() {
   size_t count = 1;
   for (const int64_t dim : dims) count = dim < 0 || dim > 65536 ? 0 : count * static_cast<size_t>(dim);
   size_t size = std::min<size_t>(count, 1 << 16) * TF_DataTypeSize(type);
-  if (type == TF_STRING) {  // all elements are the one string at offset 0
+  if (type == TF_STRING) {  // all elements are the string at offset 0
     const std::string text = in.Raw(8);
     count = std::min<size_t>(count, 1000);
     TF_Tensor* tensor = TF_AllocateTensor(type, dims.data(), static_cast<int>(dims.size()),

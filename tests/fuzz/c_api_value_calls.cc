@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls on values and registries, and ops and kernels in C.
+// Calls for values and registries, and ops and kernels in C.
 #include <algorithm>
 #include <cstdlib>
 
@@ -25,7 +25,7 @@ void WrapTensor(World& w) {
   const std::string raw = w.in.Raw(32);
   std::copy_n(raw.begin(), std::min(raw.size(), length), memory);
   const int rank = w.in.Rarely() ? -1 : static_cast<int>(dims.size());
-  if (w.in.Sometimes()) {  // the tensor does not own it: it must copy the data or end first
+  if (w.in.Sometimes()) {  // the tensor does not own it: it must have copied the data or be deleted first
     TF_DeleteTensor(TF_NewTensor(type, dims.data(), rank, memory + 1, length, nullptr, nullptr));
     std::free(memory);
   } else {
@@ -98,7 +98,7 @@ void ApiDefs(World& w) {
   if (w.in.Sometimes()) w.buffers.Add(TF_ApiDefMapGet(map, "Add", 3, w.status));
 }
 
-// Registrations last, so there are few names.
+// Registrations are permanent, so there are few names.
 void DefineOp(World& w) {
   static constexpr const char* kNames[] = {"FuzzOp", "FuzzOpB", "Add", "bad name", "", "_FuzzOp"};
   TF_OpDefinitionBuilder* op = TF_NewOpDefinitionBuilder(w.in.Any(kNames));
@@ -214,7 +214,7 @@ void ComputeMode(void* state, TF_OpKernelContext* ctx) {
   TF_DeleteStatus(status);
 }
 
-// Leaves statuses as they come: some runs fail.
+// Does not check statuses: some runs fail.
 void InferShapes(TF_ShapeInferenceContext* ctx, TF_Status* status) {
   TF_Status* ignored = TF_NewStatus();
   TF_ShapeHandle *x = TF_NewShapeHandle(), *y = TF_NewShapeHandle(), *unset = TF_NewShapeHandle();

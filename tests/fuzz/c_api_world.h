@@ -16,7 +16,7 @@
 
 namespace millrace::c_api_fuzz {
 
-// The source of arguments: bytes of the input, and zeros when these are used up.
+// The source of arguments: bytes of the input, followed by zeros.
 class Bytes {
  public:
   explicit Bytes(std::string_view bytes) : left_(bytes) {}
@@ -36,7 +36,7 @@ class Bytes {
   const T& Any(const T (&values)[N]) {
     return values[Below(static_cast<int>(N))];
   }
-  // Up to `most` bytes as they are.
+  // Up to `most` bytes, unchanged.
   std::string Raw(int most) {
     const std::string raw(left_.substr(0, static_cast<size_t>(Below(most + 1))));
     left_.remove_prefix(raw.size());
@@ -47,7 +47,7 @@ class Bytes {
   std::string_view left_;
 };
 
-// Live objects of one type. A full pool deletes one for the next.
+// Live objects of one type. A full pool deletes one when another is added.
 template <typename T>
 class Pool {
  public:
@@ -61,7 +61,7 @@ class Pool {
     if (objects_.size() == most_) destroy_(Take(static_cast<size_t>(next_++) % most_));
     objects_.push_back(object);
   }
-  // Null when there is none, and now and then.
+  // Null if there is none, and sometimes otherwise.
   T* Any(Bytes& in) const {
     const int at = in.Next();
     return objects_.empty() || at == 255 ? nullptr : objects_[static_cast<size_t>(at) % objects_.size()];
@@ -104,8 +104,8 @@ struct Loop {
   TF_Graph* parent;
 };
 
-// All that the calls of one input have made. Objects end in an order that the input chooses, and the rest at
-// the end; every operation that is named belongs to a graph that still lives.
+// All objects made by the calls of one input. They are deleted in an order that the input determines, the
+// rest at the end; every operation that is used belongs to a graph that still exists.
 class World {
  public:
   explicit World(std::string_view input);
@@ -113,33 +113,33 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // Picks.
+  // Selections.
   TF_Graph* AnyGraph();
   TF_Operation* AnyOperation();
-  TF_Output AnyOutput();  // anything of the right type
-  // Mostly a tensor of that graph, of the type if there is one.
+  TF_Output AnyOutput();  // any tensor, preferably of the right type
+  // Usually a tensor of that graph, of the type if there is one.
   TF_Output OutputOf(TF_Graph* graph, TF_DataType type = TF_DataType{});
-  const char* NodeName();  // mostly one that is new
+  const char* NodeName();  // usually a new one
   TF_DataType AnyType();
-  std::vector<int64_t> AnyShape();  // small, mostly
-  // A word of graphs or bytes of the input, ended by a zero; null now and then. Lives until the world ends.
+  std::vector<int64_t> AnyShape();  // usually small
+  // A word of graphs or bytes of the input, ended by a zero; sometimes null. Valid until the world ends.
   const char* AnyName();
   const OpDef* AnyOp();
-  TF_Tensor* AnyTensor();  // makes one when there is none
-  // That many, which all live: the next one that is made may end one of them.
+  TF_Tensor* AnyTensor();  // makes one if there is none
+  // That number of live tensors; making another one may delete one of them.
   std::vector<TF_Tensor*> AnyTensors(size_t count);
   std::vector<TF_Output> OutputsOf(TF_Graph* graph, int most);
 
   void AddGraph(TF_Graph* graph) { graphs.push_back(graph); }
   void AddOperation(TF_Operation* op, TF_Graph* graph);
-  // Drops the records of a graph, because its operations end with it.
+  // Drops the records of a graph, as its operations are deleted with it.
   void Forget(TF_Graph* graph);
   bool Knows(TF_Graph* graph) const;
   TF_Tensor* NewTensor();
 
   Bytes in;
   TF_Status* const status;
-  std::vector<TF_Graph*> graphs;  // those of unfinished loops, too
+  std::vector<TF_Graph*> graphs;  // including those of unfinished loops
   std::vector<Operation> operations;
   std::vector<Description> descriptions;
   std::list<Loop> loops;
@@ -161,7 +161,7 @@ class World {
   std::deque<std::string> names_;
 };
 
-// One call, or a few that belong together.
+// One call, or a few related ones.
 struct Call {
   const char* name;
   int weight;
@@ -171,10 +171,10 @@ const std::vector<Call>& ValueCalls();
 const std::vector<Call>& GraphCalls();
 const std::vector<Call>& SessionCalls();
 
-// Once per process: ops and kernels in C that do what their attribute says, including misuse.
+// Once per process: registers ops and kernels in C whose attribute selects their behaviour, including misuse.
 void RegisterOpsInC();
 
-// The outcome of every kind of call: its name and the code of its status.
+// The outcomes of all kinds of calls: the name and the code of the status.
 using Outcomes = std::set<std::pair<std::string_view, int>>;
 void RunCalls(std::string_view input, Outcomes* outcomes);
 

@@ -64,7 +64,7 @@ void SendToServer(std::string_view bytes) {
   server.Stop(0);
 }
 
-// Says where the peer is.
+// Returns the address of the peer.
 class Directory : public Transport {
  public:
   explicit Directory(std::string address) : address_(std::move(address)) {}
@@ -77,7 +77,7 @@ class Directory : public Transport {
   const std::string address_;
 };
 
-// A client with two calls in progress gets `bytes` as its peer's replies.
+// A client with two calls in progress gets `bytes` as the replies.
 void SendToClient(std::string_view bytes) {
   StatusOr<FileDescriptor> listening = ListenOnTcp("127.0.0.1", 0);
   if (!listening.ok()) return;

@@ -26,11 +26,11 @@ size_t TakeNumber(std::string_view* in, size_t bytes) {
   return value;
 }
 
-// Sums would keep a fuzzer out of everything behind them, so most forms get theirs here.
+// Wrong checksums would stop a fuzzer early, so most forms get correct ones here.
 std::string TableOf(int form, std::string_view bytes) {
   namespace tb = io::testing_bytes;
   if (form == 0) return std::string(bytes);
-  if (form < 3) {  // one block, as it is or compressed
+  if (form < 3) {  // one block, unchanged or compressed
     return tb::TableOfBlocks(
         {std::pair(std::string("~"), tb::Stored(std::string(bytes), form == 2 ? 1 : 0))});
   }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the fuzz targets over their seeds and past finds, over prefixes of each and over seeded mutations of
-// bytes and of fields, so that what a fuzzer once found stays fixed in every build.
+// Runs the fuzz targets with their seeds and past finds, with prefixes of each and with seeded mutations of
+// bytes and of fields, so that an error that a fuzzer once found stays fixed in every build.
 #include <google/protobuf/dynamic_message.h>
 #include <gtest/gtest.h>
 
@@ -37,8 +37,8 @@ std::vector<std::string> Seeds(const std::string& target) {
 
 using Mutate = std::string (*)(std::string_view, std::mt19937&);
 
-// Repetitions (--gtest_repeat) make other mutants than the first; MILLRACE_TEST_SEED says with which they
-// begin.
+// Repetitions (--gtest_repeat) make different mutants; MILLRACE_TEST_SEED is their first
+// seed.
 void RunAll(const std::string& target, void (*run)(std::string_view), Mutate mutate) {
   const std::vector<std::string> seeds = Seeds(target);
   ASSERT_FALSE(seeds.empty());
@@ -58,7 +58,7 @@ void RunAll(const std::string& target, void (*run)(std::string_view), Mutate mut
   }
 }
 
-// Bytes changed, taken out, or put in twice.
+// Changes, removes, or duplicates bytes.
 std::string MutateBytes(std::string_view bytes, std::mt19937& rng) {
   std::string mutant(bytes);
   if (mutant.empty()) return mutant;
@@ -83,7 +83,7 @@ TEST(FuzzCorpusTest, PngsEndWithAStatus) { RunAll("png", FuzzPng, MutateBytes); 
 TEST(FuzzCorpusTest, ExamplesEndWithAStatus) { RunAll("example", FuzzExample, MutateBytes); }
 TEST(FuzzCorpusTest, GraphDefsEndWithAStatus) { RunAll("graph", FuzzGraphDef, MutateGraphDef); }
 TEST(FuzzCorpusTest, MappedPackagesEndWithAStatus) { RunAll("memmapped", FuzzMemmapped, MutateBytes); }
-// Fields of a message, bytes of a text.
+// Changes fields of a message, or bytes of a text.
 std::string MutateSavedModel(std::string_view bytes, std::mt19937& rng) {
   tensorflow::SavedModel model;
   if (bytes.empty() || bytes[0] == 't' || !model.ParseFromString(std::string(bytes.substr(1)))) {
@@ -94,7 +94,7 @@ std::string MutateSavedModel(std::string_view bytes, std::mt19937& rng) {
   return "b" + model.SerializeAsString();
 }
 
-// Fields of one request, or the order of the calls.
+// Changes fields of one request, or the order of the calls.
 std::string MutateService(std::string_view bytes, std::mt19937& rng) {
   static auto* const factory = new google::protobuf::DynamicMessageFactory;
   std::vector<ServiceCall> calls = ReadServiceCalls(bytes);

@@ -37,7 +37,7 @@ io::FeatureTable MakeTable() {
   return *io::FeatureTable::Make(std::move(specs));
 }
 
-// Whether protobuf takes all of them.
+// Whether protobuf parses all of them.
 bool ProtobufParses(io::FeatureSource source, const std::vector<std::string>& examples) {
   for (const std::string& bytes : examples) {
     tensorflow::Example example;
@@ -78,7 +78,7 @@ void FuzzExample(std::string_view bytes) {
   const auto parsed =
       io::ParseFeatures(table, request, [](int64_t total, int64_t, ThreadPool::ShardFn fn) { fn(0, total); });
   if (!parsed.ok()) {
-    // Values may not fit the request, but bytes that protobuf accepts are not reported as corrupt.
+    // Values may not match the request, but bytes that protobuf accepts must not be reported as corrupt.
     const bool broken = parsed.status().message().starts_with("Could not parse");
     if (broken && ProtobufParses(request.source, examples)) Fail("protobuf parses this", parsed.status());
     return;

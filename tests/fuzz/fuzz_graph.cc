@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// One in eight changes is one of bytes.
+// One in eight mutations changes bytes.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
   std::mt19937 rng(seed);
   if (rng() % 8 == 0) return LLVMFuzzerMutate(data, size, max_size);

@@ -33,7 +33,7 @@ void Require(bool condition, const char* what) {
   std::abort();
 }
 
-// Map entries in the order of their keys.
+// Map entries are in the order of their keys.
 std::string Bytes(const tensorflow::GraphDef& def) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
@@ -44,7 +44,7 @@ std::string Bytes(const tensorflow::GraphDef& def) {
   return bytes;
 }
 
-// An exported graph imports again, and then exports to the same bytes.
+// An exported graph can be imported again, and then exports to the same bytes.
 void CheckRoundTrip(const Graph& graph) {
   tensorflow::GraphDef once, twice;
   ExportGraphDef(graph, &once);
@@ -55,7 +55,7 @@ void CheckRoundTrip(const Graph& graph) {
   Require(Bytes(once) == Bytes(twice), "export is not stable");
 }
 
-// Whether it may hold an op that is there to end the process.
+// Whether it may contain an op that ends the process.
 bool MayAbort(const tensorflow::GraphDef& def) { return Bytes(def).find("Abort") != std::string::npos; }
 
 void RunOnce(const tensorflow::GraphDef& def) {

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// Half of the changes are ones of bytes.
+// Half of the mutations change bytes.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
   std::mt19937 rng(seed);
   if (rng() % 2 == 0) return LLVMFuzzerMutate(data, size, max_size);

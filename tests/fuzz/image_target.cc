@@ -18,10 +18,10 @@ namespace {
 
 using io::ImageSize;
 
-// Larger ones need not be written again.
+// Larger ones are not written again.
 constexpr int64_t kWrittenBytes = 1 << 18;
 
-// Memory for pixels, of the size that the readers promise to keep to.
+// Memory for pixels, of the size that the readers guarantee.
 class Pixels {
  public:
   Pixels(size_t file_size, int64_t densest, int bytes_per_sample)
@@ -59,7 +59,7 @@ int TakeByte(std::string_view* in) {
   return byte;
 }
 
-// Sums would keep a fuzzer out of everything behind them.
+// Wrong checksums would stop a fuzzer early.
 std::string WithSums(std::string file) {
   size_t at = 8;
   while (at + 12 <= file.size()) {

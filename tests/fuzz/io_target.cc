@@ -35,7 +35,7 @@ void CheckSize(uint64_t bytes, uint64_t most) {
   std::abort();
 }
 
-// Records with the right sums: each the length in two bytes, and that many bytes.
+// Records with correct checksums: each the length in two bytes, and that many bytes.
 Status WriteRecords(Env& env, std::string_view bytes, io::Compression compression) {
   MR_ASSIGN_OR_RETURN(const auto file, env.NewWritableFile("/r"));
   io::RecordWriter writer(*file, compression);
@@ -116,7 +116,7 @@ void FuzzNumpy(std::string_view bytes) {
     return;
   }
   std::string archive(bytes);
-  if (form == 2) {  // one array with the right sums
+  if (form == 2) {  // one array with correct checksums
     io::ZipWriter zip;
     zip.Add("a.npy", bytes).IgnoreError(kAny);
     archive = std::move(zip).Finish();

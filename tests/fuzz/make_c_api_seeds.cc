@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// make_c_api_seeds DIR writes seeds of the fuzzer of the C API to DIR/c_api: of many random inputs those that
-// bring a call to an outcome that none before them had.
+// make_c_api_seeds DIR writes seeds of the fuzzer of the C API to DIR/c_api: of many random inputs those in
+// which a call has an outcome that did not occur before.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     std::cerr << "usage: make_c_api_seeds DIR\n";
     return 2;
   }
-  millrace::FuzzCApi("");  // gets everything ready
+  millrace::FuzzCApi("");  // initialises everything
   const std::filesystem::path dir = std::filesystem::path(argv[1]) / "c_api";
   std::filesystem::create_directories(dir);
   std::mt19937 rng(1);

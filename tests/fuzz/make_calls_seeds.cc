@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// make_calls_seeds DIR writes what goes over connections for calls to DIR/calls.
+// make_calls_seeds DIR writes the data of connections for calls to DIR/calls.
 #include <filesystem>
 #include <fstream>
 #include <iostream>

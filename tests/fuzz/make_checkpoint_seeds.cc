@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// make_checkpoint_seeds DIR writes small checkpoints in all forms that FuzzCheckpoint takes to
+// make_checkpoint_seeds DIR writes small checkpoints in all forms that FuzzCheckpoint accepts to
 // DIR/checkpoint.
 #include <filesystem>
 #include <fstream>
@@ -28,7 +28,7 @@ std::string CheckpointInput(char mode, const std::string& table, const std::stri
          data;
 }
 
-// The entries of a table in the form that FuzzCheckpoint takes.
+// The entries of a table in the form that FuzzCheckpoint accepts.
 StatusOr<std::string> EntriesOf(Env& env, const std::string& path) {
   MR_ASSIGN_OR_RETURN(const auto table, io::TableReader::Open(env, path));
   MR_RETURN_IF_ERROR(table->Start());
@@ -65,7 +65,7 @@ Status WriteCheckpointSeeds(const std::filesystem::path& dir) {
   MR_ASSIGN_OR_RETURN(const std::string data, ReadFileToString(env, "/p.data-00000-of-00001"));
   MR_ASSIGN_OR_RETURN(const std::string old, ReadFileToString(env, "/v1"));
   MR_ASSIGN_OR_RETURN(const std::string entries, EntriesOf(env, "/p.index"));
-  // The first block ends where its kind and sum and the block of nothing follow; the index ends alike.
+  // The first block ends before its kind and checksum and the empty block; the index ends alike.
   const std::string nothing("\0\0\0\0\1\0\0\0\0", 9);
   const std::string block = index.substr(0, index.rfind(nothing, index.rfind(nothing) - 1) - 5);
   Write(dir / "bundle", CheckpointInput(0, index, data));

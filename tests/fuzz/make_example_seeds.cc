@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// make_example_seeds DIR writes Examples in all forms that FuzzExample takes to DIR/example.
+// make_example_seeds DIR writes Examples in all forms that FuzzExample accepts to DIR/example.
 #include <google/protobuf/text_format.h>
 
 #include <filesystem>
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   write("examples", 4, Sized(example) + Sized("") + Sized(example));
   write("contexts", 5, Sized(sequence) + Sized(""));
   write("sequences", 6, Sized(sequence) + Sized("") + Sized(sequence));
-  // Numbers one by one, as older writers put them, in between other fields.
+  // Unpacked numbers, as from older writers, between other fields.
   const std::string unpacked("\x1a\x06\x08\x05\x0a\x02\x01\x02", 8), entry = "\x0a\x01i\x12\x08" + unpacked;
   write("unpacked", 0, "\x0a\x0f\x0a\x0d" + entry);
   return 0;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// make_image_seeds DIR writes small image files, with the byte of options that the targets take, to DIR/jpeg,
-// DIR/png, DIR/gif and DIR/bmp.
+// make_image_seeds DIR writes small image files, with the byte of options that the targets expect, to
+// DIR/jpeg, DIR/png, DIR/gif and DIR/bmp.
 #include <filesystem>
 #include <fstream>
 #include <iostream>

@@ -30,7 +30,7 @@ void AddConst(const std::string& name, const Tensor& value, tensorflow::GraphDef
   TensorToProto(value, (*node->mutable_attr())["value"].mutable_tensor());
 }
 
-// As TensorFlow wrote packages before its directories had lengths.
+// As TensorFlow wrote packages before their directories had lengths.
 std::string WithoutLengths(std::string bytes) {
   const std::string trailer = bytes.substr(bytes.size() - 8);
   const size_t at = static_cast<unsigned char>(trailer[0]) + 256u * static_cast<unsigned char>(trailer[1]);

@@ -38,7 +38,7 @@ void AddConst(const std::string& name, const Tensor& value, tensorflow::GraphDef
   TensorToProto(value, (*node->mutable_attr())["value"].mutable_tensor());
 }
 
-// Ops that make the state for ops with such names. The first match counts.
+// Ops that make the state for ops with such names. The first match is used.
 struct Maker {
   const char* part;  // of the op's name
   const char* resource;
@@ -58,7 +58,7 @@ constexpr Maker kMakers[] = {
     {"", "VarHandleOp", "VariableV2"},
 };
 
-// Constants that inputs are chosen from, by name.
+// Constants from which inputs are chosen, by name.
 const std::vector<std::pair<std::string, Tensor>>& Constants() {
   static const auto* const all = new std::vector<std::pair<std::string, Tensor>>{
       {"f", Tensor::From<float>({1, 2, 3, 4}, {2, 2})},
@@ -80,7 +80,7 @@ const std::vector<std::pair<std::string, Tensor>>& Constants() {
   return *all;
 }
 
-// Draws nodes of an op until one can be imported and, better, runs.
+// Draws nodes of an op until one can be imported and, preferably, runs.
 class SeedMaker {
  public:
   explicit SeedMaker(const OpDef& op) : op_(op) {}
@@ -221,7 +221,7 @@ std::string SeedMaker::Make() {
   return best;
 }
 
-// A program that needs no feeds. It comes last, so that the fuzzer runs its results.
+// A program without feeds. It comes last, so that the fuzzer runs its results.
 std::string Program(uint32_t seed) {
   const RandomProgram program(seed, 3, 1);
   tensorflow::GraphDef def = program.def();

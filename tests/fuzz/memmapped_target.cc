@@ -22,7 +22,7 @@ namespace {
 constexpr int kMostNodes = 20;
 constexpr const char* kAny = "any status will do";
 
-// A file without a name in any folder: sessions map it by its path below /proc.
+// A file without a name in any folder: sessions map it by its path in /proc.
 class MemoryFile {
  public:
   explicit MemoryFile(const std::string& bytes) : fd_(::memfd_create("package", MFD_CLOEXEC)) {
@@ -65,13 +65,13 @@ void RunConstants(const tensorflow::GraphDef& graph) {
     const Status status = (*session)->Run({}, {graph.node(i).name()}, {}, &values);
     if (status.ok() && values.at(0).num_bytes() > 0) {
       const auto* bytes = static_cast<const char*>(values[0].raw_data());
-      volatile char last = bytes[values[0].num_bytes() - 1];  // is there
+      volatile char last = bytes[values[0].num_bytes() - 1];  // must be accessible
       (void)last;
     }
   }
 }
 
-// Nodes of other ops are no part of this, and some would end the process.
+// Nodes of other ops are not tested here, and some would end the process.
 void KeepConstants(tensorflow::GraphDef* graph) {
   tensorflow::GraphDef kept;
   for (const auto& node : graph->node()) {
@@ -89,7 +89,7 @@ void FuzzMemmapped(std::string_view bytes) {
   tensorflow::GraphDef graph;
   if (!LoadMemmappedGraph(Env::Posix(), file.path(), &graph).ok()) return;
   KeepConstants(&graph);
-  // Names of other files than this one would make the target depend on the machine.
+  // Names of other files would make the target depend on the machine.
   for (const auto& node : graph.node()) {
     const auto region = node.attr().find("memory_region_name");
     if (region != node.attr().end() && !region->second.s().starts_with(file.path())) return;

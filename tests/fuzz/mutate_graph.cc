@@ -59,7 +59,7 @@ tensorflow::DataType RandomType(std::mt19937& rng) {
   return static_cast<tensorflow::DataType>(kAllDataTypes[rng() % kTypes]);
 }
 
-// Zeros, or one value throughout, of the new type.
+// Zeros, or one repeated value, of the new type.
 void Retype(tensorflow::DataType to, std::mt19937& rng, tensorflow::TensorProto* tensor) {
   const tensorflow::TensorShapeProto shape = tensor->tensor_shape();
   tensor->Clear();
@@ -73,7 +73,7 @@ void Retype(tensorflow::DataType to, std::mt19937& rng, tensorflow::TensorProto*
   tensor->add_double_val(value);
 }
 
-// One type becomes another wherever it stands, so that the graph stays consistent.
+// Replaces one type by another everywhere, so that the graph stays consistent.
 void RetypeAll(std::mt19937& rng, GraphDef* def) {
   const tensorflow::DataType from = rng() % 4 != 0 ? tensorflow::DT_FLOAT : RandomType(rng),
                              to = RandomType(rng);
@@ -92,7 +92,7 @@ NodeDef* RandomNode(std::mt19937& rng, GraphDef* def) {
   return def->mutable_node(static_cast<int>(rng() % static_cast<uint32_t>(def->node_size())));
 }
 
-// An edge from any node to any other, which replaces an old one or is added.
+// Adds an edge from any node to any other, or replaces one by it.
 void Rewire(std::mt19937& rng, GraphDef* def) {
   NodeDef* to = RandomNode(rng, def);
   std::string from = RandomNode(rng, def)->name();
@@ -105,7 +105,7 @@ void Rewire(std::mt19937& rng, GraphDef* def) {
   }
 }
 
-// A constant of few elements, of one of the shapes and values at which kernels have their corners.
+// A constant of few elements, with a shape and values that are edge cases of kernels.
 void AddConst(std::mt19937& rng, GraphDef* def) {
   constexpr int kValues[] = {0, 1, 2, 3, -1, -2, 5, 2147483647, -2147483647 - 1, 1000000};
   NodeDef* node = def->add_node();
@@ -119,7 +119,7 @@ void AddConst(std::mt19937& rng, GraphDef* def) {
   tensor->set_dtype(type);
   (*node->mutable_attr())["dtype"].set_type(type);
   tensor->mutable_tensor_shape();
-  // Nothing is allocated where one size is zero, however large the others are.
+  // Nothing is allocated if one size is zero, however large the others are.
   constexpr int64_t kHuge[] = {0, 0, 1, int64_t{1} << 31, int64_t{1} << 40, int64_t{1} << 62};
   const bool huge = rng() % 6 == 0;
   for (uint32_t rank = rng() % 5; rank > 0; --rank) {

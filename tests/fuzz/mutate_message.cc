@@ -44,7 +44,7 @@ constexpr double kReals[] = {0,
                              1e300,
                              std::numeric_limits<double>::infinity(),
                              std::numeric_limits<double>::quiet_NaN()};
-constexpr int kMaxDepth = 6;  // a filled-in message type may hold itself
+constexpr int kMaxDepth = 6;  // a message type may contain itself
 
 class Mutator {
  public:
@@ -59,7 +59,7 @@ class Mutator {
     message->GetReflection()->ListFields(*message, &fields);
     const auto* type = message->GetDescriptor();
     if (type->field_count() == 0) return;
-    // Fields that are there, rather than new ones.
+    // Existing fields, rather than new ones.
     const FieldDescriptor* field = !fields.empty() && Below(4) != 0
                                        ? fields[Below(fields.size())]
                                        : type->field(static_cast<int>(Below(type->field_count())));
@@ -132,7 +132,7 @@ class Mutator {
     SetRepeated(message, field, at);
   }
 
-  // One more element that equals an earlier one.
+  // Adds an element that equals an earlier one.
   void Repeat(Message* message, const FieldDescriptor* field, int at) {
     const Reflection* r = message->GetReflection();
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
@@ -235,13 +235,13 @@ class Mutator {
     }
   }
 
-  // A double beyond the floats converts to an infinity by intent, not by undefined behaviour.
+  // A double beyond the range of floats becomes an infinity explicitly, to avoid undefined behaviour.
   static float ToFloat(double x) {
     constexpr double kMax = std::numeric_limits<float>::max();
     if (x > kMax) return std::numeric_limits<float>::infinity();
     return x < -kMax ? -std::numeric_limits<float>::infinity() : static_cast<float>(x);
   }
-  // A `string` field with other bytes would not parse.
+  // A `string` field with invalid UTF-8 would not parse.
   static std::string Utf8(const FieldDescriptor* field, std::string text) {
     if (field->type() != FieldDescriptor::TYPE_STRING) return text;
     for (char& c : text) c = static_cast<char>(c & 0x7f);

@@ -13,8 +13,8 @@ class Message;
 namespace millrace {
 
 // Changes one or a few fields anywhere in a message, so that the result still parses. Mutated bytes rarely
-// do, and hardly ever name another op or another node; `words` are such names, besides those that the message
-// holds already.
+// do, and hardly ever name another op or another node; `words` are such names, in addition to those in the
+// message.
 void MutateMessage(const std::vector<std::string>& words, std::mt19937& rng,
                    google::protobuf::Message* message);
 

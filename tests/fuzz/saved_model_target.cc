@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostMetaGraphs = 4;
 constexpr int kMaxNodes = 200;
 
-// An imported graph can be exported, and imported again under a scope.
+// An imported graph can be exported, and imported again in a scope.
 void GoThrough(const tensorflow::MetaGraphDef& meta) {
   if (meta.graph_def().node_size() > kMaxNodes) return;
   tensorflow::MetaGraphDef proto = meta;
@@ -25,7 +25,7 @@ void GoThrough(const tensorflow::MetaGraphDef& meta) {
   const auto imported = ImportMetaGraphDef(scope, &proto, {});
   if (!imported.ok() || !scope.ok()) return;
   MetaGraph rest = *imported;
-  rest.collections.clear();  // they are the scope's now
+  rest.collections.clear();  // they belong to the scope now
   if (!BuildMetaGraphDef(scope, rest, {.strip_default_attrs = true}, &proto).ok()) return;
   const Scope again = Scope::NewRootScope();
   const Status status = ImportMetaGraphDef(again, &proto, {.import_scope = "s"}).status();

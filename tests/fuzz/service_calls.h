@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// Calls of a task's services as the bytes of a fuzzer: of each the method in one byte, the size of the
-// request in two, the lower one first, and the request.
+// Calls of a task's services, encoded in the bytes of a fuzzer: for each the method in one byte, the size of
+// the request in two, the lower one first, and the request.
 struct ServiceCall {
   Method method;
   std::string request;
@@ -20,7 +20,7 @@ struct ServiceCall {
 std::vector<ServiceCall> ReadServiceCalls(std::string_view bytes);
 std::string WriteServiceCalls(const std::vector<ServiceCall>& calls);
 
-// Stands in requests for the handle of the session that was created last.
+// Represents, in requests, the handle of the session that was created last.
 inline constexpr char kAnySession[] = "any_session_here";
 
 }  // namespace millrace

@@ -20,7 +20,7 @@ namespace millrace {
 namespace {
 
 constexpr size_t kMostCalls = 24;
-// Calls that wait for what never comes are cancelled after the first time, and answer within the second.
+// Calls that wait in vain are cancelled after the first time, and must answer within the second.
 constexpr std::chrono::milliseconds kPatience{20};
 constexpr std::chrono::seconds kAnswerWithin{30};
 
@@ -63,7 +63,7 @@ class Callee {
     MR_LOG(Error) << "fuzzing: " << what;
     std::abort();
   }
-  // Texts of one length, so that the request stays a message.
+  // Strings of equal length, so that the request stays a valid message.
   static void Replace(std::string_view from, std::string_view to, std::string* text) {
     for (size_t at = text->find(from); at != std::string::npos; at = text->find(from, at + to.size()))
       text->replace(at, from.size(), to);

@@ -43,7 +43,7 @@ Tensor Values(const TensorShape& shape, double low, double high, int seed) {
   Tensor t(DataType::kDouble, shape);
   double at = 0.37 * seed;
   for (double& value : t.flat<double>()) {
-    at = std::fmod(at + 0.6180339887498949, 1.0);  // spreads evenly without repeating itself
+    at = std::fmod(at + 0.6180339887498949, 1.0);  // evenly distributed and without repetitions
     value = low + (high - low) * at;
   }
   return t;

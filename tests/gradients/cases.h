@@ -14,14 +14,14 @@ namespace millrace {
 
 // A function of some tensors, to be differentiated at a point.
 struct GradientCase {
-  std::string op;     // the op whose gradient this is about
-  std::string label;  // tells it from other cases of the op
+  std::string op;     // the op whose gradient is tested
+  std::string label;  // distinguishes it from other cases of the op
   std::vector<Tensor> xs;
   std::function<std::vector<Expr>(GraphBuilder&, const std::vector<Expr>&)> ys;
   bool second = true;  // the gradients of the gradients are to be checked, too
   double tolerance = 1e-6;
   double delta = 1e-5;
-  std::string family = {};  // the folder of the file that has it
+  std::string family = {};  // the folder of the file that contains it
 };
 std::ostream& operator<<(std::ostream& os, const GradientCase& c);
 
@@ -35,8 +35,8 @@ Tensor ComplexValues(const TensorShape& shape, double low = -1.5, double high = 
 // A case with one or two inputs whose function is one op with one output.
 GradientCase OneOp(std::string op, std::vector<Tensor> xs, AttrMap attrs = {});
 
-// Adds what `cases` makes to the cases that the tests check; the folder of `file` is their family. A file of
-// cases has such variables at namespace scope.
+// Adds the results of `cases` to the cases that the tests check; the folder of `file` is their family. A file
+// of cases has such variables at namespace scope.
 class GradientCaseList {
  public:
   using Make = std::vector<GradientCase> (*)();

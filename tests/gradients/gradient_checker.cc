@@ -31,7 +31,7 @@ void Set(Tensor& t, int64_t i, double value) {
   }
 }
 
-// Any values will do; these differ from each other and are neither 0 nor 1.
+// Arbitrary values, which differ from each other and are neither 0 nor 1.
 Tensor Weights(DataType dtype, const TensorShape& shape, int seed) {
   Tensor t(dtype, shape);
   for (int64_t i = 0; i < NumReals(t); ++i)
@@ -65,7 +65,7 @@ class Evaluator {
     MR_RETURN_IF_ERROR(session_->RunCallable(handle_, feeds_, &outputs, nullptr));
     return outputs;
   }
-  // The same with one number of one feed moved.
+  // The same with one number of one feed changed by `by`.
   StatusOr<std::vector<Tensor>> RunMoved(size_t feed, int64_t i, double by) {
     const Tensor original = feeds_[feed];
     feeds_[feed] = original.DeepCopy();
@@ -90,8 +90,8 @@ double Product(const std::vector<Tensor>& ys, const std::vector<Tensor>& weights
   return sum;
 }
 
-// Compares `grads` of <weights, ys> with differences. `points` are all placeholders; the first ones are those
-// that the gradients belong to.
+// Compares `grads` of <weights, ys> with finite differences. `points` are all placeholders; the gradients are
+// with respect to the first ones.
 StatusOr<double> Compare(Graph& graph, const std::vector<Point>& points, const std::vector<Output>& ys,
                          const std::vector<Tensor>& weights, const std::vector<Output>& grads,
                          const CheckOptions& options) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of what variables hold, and the graphs that gradients of whole models make.
+// Gradients with respect to the values of variables, and the graphs of the gradients of whole models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class VariableGradientTest : public testing::Test {
   }
   Expr Node(const char* op, AttrMap attrs) { return Expr(b_, {b_.Add(op, {}, std::move(attrs)), 0}); }
 
-  // Compares d y / d variable with differences; `assign` gives the variable the value of the placeholder
+  // Compares d y / d variable with finite differences; `assign` sets the variable to the placeholder
   // "value".
   void Check(const Expr& variable, const Expr& assign, const Expr& y, const Tensor& at) {
     ASSERT_EQ(b_.status(), Status());
@@ -56,7 +56,7 @@ class VariableGradientTest : public testing::Test {
       EXPECT_NEAR(gradient.data<double>()[i], difference / (2 * kDelta), 1e-6);
     }
   }
-  // A sum that tells the elements apart.
+  // A sum whose gradients differ between the elements.
   Expr SumOfSquares(const Expr& x) { return Op("L2Loss", x); }
 
   Graph graph_;
@@ -68,7 +68,7 @@ TEST_F(VariableGradientTest, OfAReferenceVariable) {
   const Expr variable = Node("VariableV2", {{"dtype", DataType::kDouble}, {"shape", PartialShape({2, 3})}});
   const Expr assign = Op("Assign", {variable, Placeholder("value", {2, 3})});
   const Expr read = Op("Identity", variable);
-  // Once through a read and once straight from the variable.
+  // Once through a read and once directly from the variable.
   Check(variable, assign, SumOfSquares(Op("MatMul", {read, variable}, {{"transpose_b", true}})),
         Values({2, 3}));
 }
@@ -150,7 +150,7 @@ TEST_F(VariableGradientTest, StopGradientStops) {
   EXPECT_FALSE(grads[0].IsSet());
 }
 
-// The cost of a training step is that of the gradient's nodes, so models must not get nodes that do nothing.
+// The cost of a training step is that of the gradient's nodes, so models must not get useless ones.
 TEST_F(VariableGradientTest, AModelWithABatchOfUnknownSizeNeedsNoShapeArithmetic) {
   const DataType f = DataType::kFloat;
   const Expr x = Placeholder("x", {-1, 784}, f), labels = Placeholder("labels", {-1, 10}, f);

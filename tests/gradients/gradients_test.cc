@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every gradient against central differences, through a session.
+// Every gradient is compared with central differences, in a session.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -52,7 +52,7 @@ StatusOr<double> CheckCase(const GradientCase& c, Knowledge knowledge) {
 
 class GradientTest : public testing::TestWithParam<GradientCase> {};
 
-// The handles of these arrays are names, which other tasks do not know: programs colocate the nodes.
+// The handles of these arrays are names, which other tasks do not have: programs colocate the nodes.
 bool HasNamedHandles(std::string_view name) {
   return name.starts_with("TensorArray") && name.find("V2") != name.npos;
 }
@@ -78,7 +78,7 @@ std::string TestName(const testing::TestParamInfo<GradientCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(All, GradientTest, testing::ValuesIn(AllGradientCases()), TestName);
 
-// Tested in files of their own.
+// Tested in other files.
 const std::set<std::string>& TestedElsewhere() {
   static const auto* const ops = new std::set<std::string>{
       // tests/session/function_gradient_test.cc
@@ -97,7 +97,7 @@ const std::set<std::string>& TestedElsewhere() {
 const std::set<std::string>& NotYet() {
   static const auto* const ops = new std::set<std::string>{
       "For", "RemoteCall", "_WhileGrad",
-      // TensorFlow 1.x has none either.
+      // Nor does TensorFlow 1.x have one.
       "Dequantize", "QuantizeV2", "AudioSpectrogram", "Mfcc", "BlockLSTMGrad", "BlockLSTMGradV2",
       "GRUBlockCellGrad", "LSTMBlockCellGrad", "BatchCholeskyGrad", "BatchMatrixSolveLs",
       "BatchSelfAdjointEig", "BatchSelfAdjointEigV2", "BatchSvd", "CholeskyGrad", "Lu", "MatrixExponential",

@@ -97,7 +97,7 @@ class FoldBatchNormsTest : public ::testing::TestWithParam<LinearCase> {
   }
   std::string input() const { return GetParam().bias ? "biased" : "linear"; }
   bool is_matmul() const { return GetParam().op.starts_with("MatMul"); }
-  // A constant that lies along the channels.
+  // The shape of a constant along the channels.
   TensorShape ChannelShape() const {
     return GetParam().data_format == "NCHW" ? TensorShape({kChannels, 1, 1}) : TensorShape({kChannels});
   }
@@ -109,7 +109,7 @@ class FoldBatchNormsTest : public ::testing::TestWithParam<LinearCase> {
     b_.Const("beta", RandomFloats({kChannels}));
     b_.Const("gamma", RandomFloats({kChannels}));
   }
-  // "y" must stay what it is, and lose the nodes of this op.
+  // "y" must keep its value, and the graph lose the nodes of this op.
   void ExpectFolded(const std::string& op) {
     tensorflow::GraphDef graph = b_.def();
     ASSERT_EQ(FoldBatchNorms({"y"}, &graph), Status());

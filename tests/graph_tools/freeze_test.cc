@@ -20,7 +20,7 @@ using ::testing::Not;
 
 const std::vector<std::string> kInit = {"init"};
 
-// y = x * w + v, where w is a reference variable and v one by handle.
+// y = x * w + v, where w is a reference variable and v a resource variable.
 DefBuilder BothKinds() {
   DefBuilder b;
   b.Placeholder("x");
@@ -143,7 +143,7 @@ TEST(FreezeGraphTest, BranchesOnVariablesLoseTheReference) {
   const auto session = SessionWith(b);
   ASSERT_EQ(session->Run({}, {}, {"w/Assign", "v/Assign"}, nullptr), Status());
   tensorflow::GraphDef graph = b.def();
-  // The reads are in branches: the value is read by a node of its own.
+  // The reads are in branches: a separate node reads the value.
   ASSERT_EQ(FreezeGraph({.outputs = {"y", "z"}}, *session, &graph), Status());
   EXPECT_EQ(FindNode(graph, "switch")->op(), "Switch");
   for (const bool p : {false, true}) {

@@ -12,9 +12,9 @@
 
 namespace millrace {
 
-// Floats from a normal distribution, other ones for each call.
+// Floats from a normal distribution, different ones in each call.
 Tensor RandomFloats(const TensorShape& shape, double mean = 0, double deviation = 1);
-// The results of a new session with that graph; the test fails when it has an error.
+// The results of a new session with that graph; the test fails if there is an error.
 std::vector<Tensor> RunGraph(const tensorflow::GraphDef& graph, const Session::Feeds& feeds,
                              const std::vector<std::string>& fetches);
 // Names of the nodes, in order.

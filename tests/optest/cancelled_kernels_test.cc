@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Kernels whose work grows faster than their inputs look whether the step was cancelled.
+// Kernels whose work grows faster than their inputs check for cancellation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Runs it once as it is, which must succeed, and once in a step that was cancelled.
+// Runs it once normally, which must succeed, and once in a cancelled step.
 void ExpectStops(KernelRunner& runner) {
   EXPECT_TRUE(runner.Run().ok());
   runner.cancellation().StartCancel();

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Kernels whose behaviour rows can't show: sharing of buffers, references, transfers, feeds and fetches.
+// Behaviour of kernels that rows can't test: sharing of buffers, references, transfers, feeds and fetches.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -172,7 +172,7 @@ TEST(AssignTest, AViewOfTheVariableItselfIsCopied) {
   ExpectTensorEqual(Tensor::Vector<float>({3, 4}), variable->tensor());
 }
 
-// A value that was read before an update does not change: ops in place, on references and on resources.
+// A value that was read before an update does not change: in-place ops, on references and on resources.
 TEST(UpdateTest, WhoHasReadAVariableKeepsWhatItRead) {
   const Tensor one = Tensor::Vector<float>({1, 1});
   const Tensor index = Tensor::Vector<int32_t>({0, 1});
@@ -295,7 +295,7 @@ TEST(CallFrameTest, WrongSlotsAndTypesAreRefused) {
   EXPECT_TRUE(errors::IsInternal(none.Attr("index", 0).Input(feed).Run().status()));
 }
 
-// Keeps what was sent; a receiver must come later.
+// Stores sent tensors; a receiver must come later.
 class TableRendezvous : public Rendezvous {
  public:
   Status Send(const Key& key, Tensor tensor, bool is_dead) override {

@@ -94,7 +94,7 @@ class Parser {
     ++at_;
     return true;
   }
-  // Everything up to a space or a sign of punctuation.
+  // Everything up to a space or a punctuation character.
   std::string Word() {
     Peek();
     const size_t begin = at_;
@@ -131,7 +131,7 @@ class Parser {
     if (Word() == "error") {
       const std::string code = Word();
       const std::string rest = text_.substr(at_);
-      // "InvalidArgument: text" in which the colon ended up in the code's word.
+      // "InvalidArgument: text" in which the colon became part of the code.
       row->error = {std::string(StripWhitespace(code.substr(0, code.find(':')))),
                     std::string(StripWhitespace(rest))};
       at_ = text_.size();
@@ -198,7 +198,7 @@ class Parser {
           *tensor = Tensor::FromBuffer(dtype, shape, RefPtr<Buffer>(), nullptr);
           return Status();
         }
-        if (element == "...") {  // the last element again, to the end
+        if (element == "...") {  // repeats the last element to the end
           if (i == 0) return Error("'...' has nothing to repeat");
           repeat = shape.num_elements() - i;
           element = last_;

@@ -32,11 +32,11 @@ struct Row {
   std::optional<std::pair<double, double>> tolerance;        // relative, absolute
 };
 
-// A name that stands for types, as a "types" line says.
+// A name that represents types, as defined in a "types" line.
 struct TypeBinding {
   std::string name;
   std::vector<DataType> types;
-  bool is_group = false;  // types that the op doesn't allow are left out
+  bool is_group = false;  // types that the op doesn't support are skipped
 };
 
 // A row as written.
@@ -50,7 +50,7 @@ struct Line {
 StatusOr<std::vector<Line>> ReadLines(const std::string& content);
 // Parses `text` with each binding name replaced by the type of the same index.
 StatusOr<Row> ParseRow(const std::string& text, const std::vector<std::pair<std::string, DataType>>& types);
-// The value of an attribute from its text, by the op's definition.
+// Parses the value of an attribute, using the op's definition.
 StatusOr<AttrValue> ParseAttr(const OpDef& op, const std::string& name, const std::string& text,
                               const std::vector<std::pair<std::string, DataType>>& types);
 

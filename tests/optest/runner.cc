@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Runs every row of the .optest files through its kernel: with inputs that others hold too, with inputs that
-// may be overwritten, and with several threads. All must give the result of the row.
+// Runs every row of the .optest files with its kernel: with inputs that have other references, with inputs
+// that may be overwritten, and with several threads. All must give the result of the row.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ std::pair<double, double> DefaultTolerance(DataType t) {
   }
 }
 
-// "InvalidArgument" and "Invalid argument" are the same.
+// Ignores blanks and case: "InvalidArgument" and "Invalid argument" are equal.
 std::string Letters(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -63,7 +63,7 @@ class RowRun {
   RowRun(const Row& row, const Types& types, Mode mode)
       : row_(row), types_(types), mode_(mode), runner_(row.op) {}
 
-  // False when the op's signature has no such types.
+  // False if the op's signature does not allow the types.
   bool Prepare() {
     runner_.Name("node");
     if (mode_ == Mode::kThreads) runner_.Pool(&Pool());
@@ -236,7 +236,7 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "RefIdentity", "RefSelect", "Abort",
       // tests/session/legacy_handles_test.cc
       "Stack", "StackPush", "StackPop", "StackClose",
-      // tests/session/tensor_array_test.cc, with the order that rows lack
+      // tests/session/tensor_array_test.cc, including the order of operations, which rows lack
       "StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "Case", "FakeParam", "For", "If",
       "PartitionedCall", "RemoteCall", "StatefulPartitionedCall", "StatelessIf", "StatelessWhile",
       "SymbolicGradient", "While",
@@ -246,7 +246,7 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "_FusedElementwise",  // fused_elementwise_test
       // src/distributed/collectives_test.cc: they need a group
       "CollectiveBcastRecv", "CollectiveBcastSend", "CollectiveGather", "CollectiveReduce",
-      // tests/session: tensors that stay in a session
+      // tests/session: tensors that are kept in a session
       "DeleteSessionTensor", "GetSessionHandle", "GetSessionHandleV2", "GetSessionTensor", "AudioSummary",
       "AudioSummaryV2", "HistogramSummary", "ImageSummary", "MergeSummary", "ScalarSummary", "TensorSummary",
       "TensorSummaryV2",  // summary_test
@@ -262,8 +262,8 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "DeserializeSparse", "SerializeSparse",                        // sparse_store_test
       "RaggedTensorFromVariant", "RaggedTensorToVariant",  // tests/python/ops/test_ragged_variants.py
   };
-  // State that ops of a step or of several share, in tests/session, lists, in tensor_list_test.cc, and trees,
-  // in boosted.
+  // Ops with state that ops of one or several steps share are tested in tests/session, lists in
+  // tensor_list_test.cc, and trees in boosted.
   const auto shares_state = [](const std::string& op) {
     for (const char* part :
          {"BoostedTrees", "TensorForest", "TensorArray", "TensorList", "Map", "Queue", "Barrier", "Stage",

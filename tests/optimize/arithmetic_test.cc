@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites of arithmetic over the ops that there are: what becomes of the graph, and of its result.
+// Rewrites of arithmetic for all ops: the resulting graph, and its results.
 #include "compile/optimize/arithmetic.h"
 
 #include <functional>
@@ -64,7 +64,7 @@ Tensor U() { return Tensor::From<float>({1, 2, 3, 4}, {4}); }
 struct Case {
   const char* name;
   std::function<void(Builder&)> build;
-  // The node that "result", an Identity of "y", reads in the end, as an expression: "x", "Sub(x, u)".
+  // The node that "result", an Identity of "y", finally reads, as an expression: "x", "Sub(x, u)".
   const char* expected;
   bool reassociate = false;
   double tolerance = 0;

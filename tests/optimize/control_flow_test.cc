@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Conditions and loops with all passes and with none: the same results, the same errors, fewer nodes.
+// Conditions and loops with all passes and without any: the same results, the same errors, fewer nodes.
 #include <functional>
 #include <limits>
 #include <map>
@@ -31,7 +31,7 @@ class OptimizedControlFlowTest : public ::testing::Test {
   struct Result {
     Status status;
     Tensor value;
-    std::map<std::string, int> ops;  // of the nodes that the step is made of
+    std::map<std::string, int> ops;  // of the nodes of the step
     std::string text;                // the nodes, with their inputs
   };
 
@@ -57,7 +57,7 @@ class OptimizedControlFlowTest : public ::testing::Test {
     }
     return result;
   }
-  // The results with all passes, after a comparison with those without passes.
+  // The results with all passes, compared with those without passes.
   Result RunBoth(const ClientSession::Feeds& feeds, const Output& fetch) {
     EXPECT_TRUE(scope_.ok()) << scope_.status();
     const Result plain = Run(feeds, fetch, {"all"});
@@ -143,7 +143,7 @@ TEST_F(OptimizedControlFlowTest, WhatIsTheSameInEachIterationIsOutsideOfTheLoop)
       n, x, [&](const Scope& s, const Output& v) { return Output(ops::Add(s, v, ops::MatMul(s, a, a))); });
   const Tensor m = Tensor::From<float>({1, 2, 3, 4}, {2, 2});
   const auto result = RunBoth({{n, 4}, {x, m}, {a, m}}, y);
-  // a entered the loop, a·a does now.
+  // a entered the loop before, now a·a does.
   ExpectNodes(result, "MatMul", 1);
   const auto without = Run({{n, 4}, {x, m}, {a, m}}, y, {"loop_invariants"});
   ExpectTensorEqual(without.value, result.value);
@@ -206,7 +206,7 @@ TEST_F(OptimizedControlFlowTest, OnABranchThePredicateIsKnown) {
   ExpectNodes(result, "Mul", 0);
 }
 
-// (a + c) * 12 + (c + a) * 2 is (a + c) * 14.
+// (a + c) * 12 + (c + a) * 2 becomes (a + c) * 14.
 TEST_F(OptimizedControlFlowTest, EqualSumsWithConstantFactorsAreOneProduct) {
   const Output a = Fed("a", kInt);
   const Output c = Fed("c", kInt);
@@ -219,7 +219,7 @@ TEST_F(OptimizedControlFlowTest, EqualSumsWithConstantFactorsAreOneProduct) {
   ExpectNodes(single, "Add", 1);
 }
 
-// 3 + 1 - 3 * 1 is 1.
+// 3 + 1 - 3 * 1 becomes 1.
 TEST_F(OptimizedControlFlowTest, WhatOnlyHasConstantsIsOne) {
   const Output y = ops::Sub(scope_, ops::Add(scope_, 3, 1), ops::Mul(scope_, 3, 1));
   const auto result = RunBoth({}, y);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Steps with and without one pass over memory for chains of element-wise nodes.
+// Steps with and without the fusion of chains of element-wise nodes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ Tensor Values(const TensorShape& shape, uint32_t seed = 1) {
 
 class ElementwiseTest : public testing::Test {
  protected:
-  // To be called once the graph is written.
+  // To be called after the graph was built.
   void Make() {
     SessionOptions options;
     fused_ = SessionWith(g_, options);
@@ -43,7 +43,7 @@ class ElementwiseTest : public testing::Test {
       EXPECT_EQ(std::memcmp(a[i].raw_data(), b[i].raw_data(), a[i].num_bytes()), 0) << fetches[i];
     }
   }
-  // Of the nodes that a step runs.
+  // The ops of the nodes that a step runs.
   std::string TracedOps(const Feeds& feeds, const std::string& fetch) {
     RunOptions run;
     run.trace_level = RunOptions::TraceLevel::kFull;

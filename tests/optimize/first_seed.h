@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// What is added to the seeds of random graphs: MILLRACE_TEST_SEED, for runs on graphs that were not seen
-// before.
+// The value of MILLRACE_TEST_SEED, which is added to the seeds of random graphs: other values give other
+// graphs.
 inline uint32_t FirstSeed() {
   const char* text = std::getenv("MILLRACE_TEST_SEED");
   return text == nullptr ? 0 : static_cast<uint32_t>(std::strtoul(text, nullptr, 10));

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers whose parameters are drawn at random, many of which do not fit, over inputs of unknown shape: the
-// same errors and the same values without passes, with all, with each one alone and without it. And reads of
-// a variable between updates, some of them ill-formed, beside a model of it.
+// Layers with random parameters, many of which are invalid, over inputs of unknown shape: the same errors and
+// the same values without passes, with all, with each one alone and without it. And reads of a variable
+// between updates, some of them invalid, compared with a model of it.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -70,7 +70,7 @@ class Layers {
 
  private:
   int Pick(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
-  // Mostly 3, the size of the last dimension.
+  // Usually 3, the size of the last dimension.
   int64_t Size() { return Pick(5) == 0 ? 1 + Pick(4) : 3; }
   std::string Weights(const std::string& name, std::initializer_list<int64_t> dims) {
     const TensorShape shape(dims);
@@ -124,13 +124,13 @@ class Layers {
         Constant(c, axis, DataType::kInt32);
         return Add(name, "ConcatV2", {x, "x", c}, {{"N", 2}, {"Tidx", DataType::kInt32}});
       }
-      case 8: {  // a branch that is taken, or not, known before
+      case 8: {  // a branch that is taken, or not, as is known before the step
         Constant(c, Tensor::Scalar<bool>(Pick(2) == 0), DataType::kBool);
         Add(d, "Switch", {x, c});
         Add(name + "_n", "Neg", {d + ":1"});
         return Add(name, "Merge", {d, name + "_n"}, {{"N", 2}});
       }
-      default: {  // the same twice
+      default: {  // the same computation twice
         Weights(c, {Size()});
         Add(d, "Mul", {x, c});
         Add(name + "_e", "Mul", {x, c});
@@ -169,12 +169,12 @@ TEST(IllFormedNetwork, ErrorsAreReportedWithEachPassAndWithoutIt) {
     }
     ++(plain.status.ok() ? good : bad);
   }
-  // Both kinds are there in numbers.
+  // There are many of both kinds.
   EXPECT_GT(good, 300);
   EXPECT_GT(bad, 300);
 }
 
-// Updates of the variable "v" and reads of it, one after the other, and what the reads are to give.
+// Updates of the variable "v" and reads of it, one after the other, and the expected values of the reads.
 struct Program {
   explicit Program(uint32_t seed, Graph* graph) {
     std::mt19937 random(seed);
@@ -207,7 +207,7 @@ struct Program {
         inputs = {"v"};
         read = name;
         if (code == ErrorCode::kOk && !initialized) code = ErrorCode::kFailedPrecondition;
-      } else {  // uses a read, perhaps one before the last update
+      } else {  // uses a read, possibly one before the last update
         op = "Neg";
         inputs = {read};
         fetches.push_back(name);

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Errors in a graph are reported with the optimising passes and without them, and correct graphs give
-// the same values: chains of ops whose parameters are drawn at random, most of them unsuitable, over inputs
-// of unknown shape.
+// the same values: chains of ops with random parameters, most of them invalid, over inputs of unknown
+// shape.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ class Chain {
       case 5:
         return Add(name, "Slice", {x, Indices(c, 3, 0, 2), Indices(name + "_d", 3, -1, 3)},
                    {{"Index", DataType::kInt32}});
-      case 6: {  // a sum with a tensor that may not fit
+      case 6: {  // a sum with a tensor that may be incompatible
         const Tensor zero = Tensor::Vector(std::vector<float>(static_cast<size_t>(1 + Pick(4)), 0.f));
         AddTestNode(graph_, c, "Const", {}, {{"dtype", kFloat}, {"value", zero}});
         return Add(name, "Add", {x, c}, {});
@@ -173,7 +173,7 @@ TEST(IllFormed, ErrorsAreReportedWithPassesAndWithout) {
       ASSERT_TRUE(TensorsNear(plain.value, optimised.value, 0, 0)) << "seed " << seed;
     }
   }
-  // Both kinds are there in numbers.
+  // There are many of both kinds.
   EXPECT_GT(good, 300);
   EXPECT_GT(bad, 1000);
 }

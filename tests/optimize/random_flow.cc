@@ -37,7 +37,7 @@ void RandomGraphGenerator::AddFlow() {
   }
 }
 
-// The graph's one variable, a counter; additions in any order leave the same number.
+// The graph's only variable, a counter; the order of additions does not matter.
 void RandomGraphGenerator::AddVariable() {
   Graph* graph = out_.graph.get();
   place_.handle = "variable";
@@ -72,7 +72,7 @@ void RandomGraphGenerator::Call() {
       Bounded(Make(Roll(2) == 0 ? "Inlined" : "Called", {in.name}, in.type, in.dims, in.exact)));
 }
 
-// Adds to the variable, also when only the resulting value is used.
+// Adds to the variable, even if only the resulting value is used.
 void RandomGraphGenerator::Effect() {
   if (place_.handle.empty()) return;
   const Value* number = PickIf([](const Value& v) { return v.exact && v.type == kInt && v.dims.empty(); });
@@ -89,7 +89,7 @@ void RandomGraphGenerator::Effect() {
   values().push_back(after);
 }
 
-// A scalar bool, constant at times.
+// A scalar bool, sometimes constant.
 RandomGraphGenerator::Value RandomGraphGenerator::Predicate() {
   if (Roll(4) == 0) return Constant(DataType::kBool, {}, Roll(2));
   const Value* known =
@@ -105,7 +105,7 @@ RandomGraphGenerator::Value RandomGraphGenerator::Predicate() {
   return Make("Greater", {sum.name, zero.name}, x.type, {}, true);
 }
 
-// A value that can be used in the place of `like`.
+// A value that can replace `like`.
 RandomGraphGenerator::Value RandomGraphGenerator::SameAs(const Value& like) {
   const Value* same = PickIf(
       [&](const Value& v) { return v.type == like.type && v.dims == like.dims && (v.exact || !like.exact); });
@@ -150,7 +150,7 @@ void RandomGraphGenerator::Branch(int side, const std::vector<Value>& taken, con
   branch.pivot = NewName("pivot");
   AddTestNode(out_.graph.get(), branch.pivot, "Identity", {switched + port}, {{"T", DataType::kBool}});
   branch.values.push_back({Roll(2) == 0 ? branch.pivot : switched + port, DataType::kBool, {}, true});
-  for (int i = Roll(3); i > 0; --i) branch.values.push_back(Pick());  // from around, whatever the predicate
+  for (int i = Roll(3); i > 0; --i) branch.values.push_back(Pick());  // from outside, whatever the predicate
   for (const Value& v : taken) {
     branch.values.push_back(v);
     branch.values.back().name += port;
@@ -171,7 +171,7 @@ void RandomGraphGenerator::Branch(int side, const std::vector<Value>& taken, con
   std::swap(place_, branch);
 }
 
-// for (i = 0; i < limit; ++i) of a few variables, which come out with their last values.
+// for (i = 0; i < limit; ++i) of a few variables; the results are their last values.
 void RandomGraphGenerator::Loop() {
   if (place_.depth >= kMaxDepth) return;
   Graph* const graph = out_.graph.get();
@@ -179,7 +179,7 @@ void RandomGraphGenerator::Loop() {
   const int parallel = 1 + Roll(4);
   const auto enter = [&](const std::string& from, DataType type, bool constant) {
     std::vector<std::string> inputs = {from};
-    // All that enters a loop is dead or none.
+    // All inputs of a loop must be dead, or none.
     if (!place_.pivot.empty()) inputs.push_back("^" + place_.pivot);
     const std::string name = NewName("enter");
     AddTestNode(graph, name, "Enter", inputs,
@@ -231,7 +231,7 @@ void RandomGraphGenerator::Loop() {
   }
 }
 
-// At most three trips, often none.
+// At most three iterations, often none.
 RandomGraphGenerator::Value RandomGraphGenerator::Limit() {
   if (Roll(2) == 0) return {ConstantNode(Tensor::Scalar(int32_t{Roll(4)}), true), kInt, {}, true};
   const Value* number = PickIf([](const Value& v) { return v.exact && v.type == kInt; });
@@ -265,7 +265,7 @@ std::vector<std::string> RandomGraphGenerator::Body(const std::vector<Value>& sw
     const std::string from = Roll(3) == 0 ? variables[i].name : SameAs(variables[i]).name;
     next.push_back(from);
     if (from == variables[i].name) continue;
-    // Also what is there in each iteration does not begin another one after the last.
+    // A value that is computed in each iteration must not start another one after the last.
     next.back() = NewName("result");
     AddTestNode(graph, next.back(), "Identity", {from, "^" + place_.pivot}, {{"T", variables[i].type}});
   }

@@ -13,8 +13,8 @@
 
 namespace millrace {
 
-// Writes a RandomGraph: random_graph.cc has the computations, random_flow.cc conditions, loops, functions and
-// effects.
+// Generates a RandomGraph: random_graph.cc has the computations, random_flow.cc conditions, loops, functions
+// and effects.
 class RandomGraphGenerator {
  public:
   RandomGraphGenerator(uint32_t seed, const RandomGraphOptions& options);
@@ -34,7 +34,7 @@ class RandomGraphGenerator {
   struct Place {
     std::vector<Value> values;  // that may be used there
     std::string pivot;          // alive when the place is; "" at the top
-    std::string handle;         // of the variable, in the frame of the place; "": not to be had
+    std::string handle;         // of the variable, in the frame of the place; "": not available
     int depth = 0;
     bool in_loop = false;  // constants wait for the pivot, to be in the frame
   };
@@ -42,7 +42,7 @@ class RandomGraphGenerator {
   int Roll(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
   std::vector<Value>& values() { return place_.values; }
   const Value& Pick();
-  // One that `wanted` accepts; null after a few tries.
+  // A value that `wanted` accepts; null after a few tries.
   template <typename F>
   const Value* PickIf(const F& wanted) {
     for (int i = 0; i < 20; ++i) {
@@ -65,7 +65,7 @@ class RandomGraphGenerator {
   Node* Op(std::string_view op, std::vector<std::string> inputs, AttrMap attrs, std::string* name);
   Value Make(std::string_view op, const std::vector<std::string>& inputs, DataType type, const Dims& dims,
              bool exact, AttrMap attrs = {});
-  // Keeps numbers small, with constants on both sides.
+  // Limits the magnitude of numbers, with constants on both sides.
   Value Bounded(const Value& x);
   static bool IsNumber(const Value& v) { return v.type != DataType::kBool && v.type != DataType::kString; }
   static bool IsReal(const Value& v) { return v.type == DataType::kDouble || v.type == DataType::kFloat; }

@@ -335,7 +335,7 @@ void RandomGraphGenerator::Convert() {
   values().push_back(value);
 }
 
-// Computations with shapes, which come back as the shape of something.
+// Computations with shapes, which result in the shape of a value.
 void RandomGraphGenerator::ShapeOf() {
   const Value x = Pick();
   const auto rank = static_cast<int64_t>(x.dims.size());
@@ -361,7 +361,7 @@ void RandomGraphGenerator::ShapeOf() {
   values().push_back(back);
 }
 
-// Ops that round: from here on results are approximate.
+// Ops that round: their results and all that depend on them are approximate.
 void RandomGraphGenerator::Round() {
   const Value* x = PickIf([](const Value& v) { return IsReal(v); });
   if (x == nullptr) return;

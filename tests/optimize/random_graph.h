@@ -19,21 +19,21 @@ struct RandomGraphOptions {
   bool flow = false;  // conditions, loops, functions, effects, more types
 };
 
-// A graph with what to feed and fetch, the same for the same seed.
+// A graph with its feeds and fetches, the same for equal seeds.
 struct RandomGraph {
   std::unique_ptr<Graph> graph;
   std::vector<std::pair<std::string, Tensor>> feeds;
   std::vector<std::string> fetches;
   std::vector<bool> exact;              // by fetch: computed without any rounding
-  std::vector<std::string> maybe_dead;  // values of branches, that a Run may not give
-  std::string init, state;              // "" or what to run first, and a counter to read in the end
+  std::vector<std::string> maybe_dead;  // values of branches, which a Run may not produce
+  std::string init, state;              // "", or what to run first, and a counter to read at the end
 };
 
-// Computations over a few feeds and constants, of which many are zeros and ones: element-wise ops with
-// broadcasting, reductions, contractions, shapes and arrangements; with `flow` also in branches and loops
-// that nest, which may be dead or make no trip, and may add to a counter. Exact numbers are small integers;
-// what rounds never decides anything (a comparison, an integer), so that results differ by the rounding
-// alone.
+// Computations over a few feeds and constants, many of which are zeros and ones: element-wise ops with
+// broadcasting, reductions, contractions, shapes and arrangements; with `flow` also in nested branches and
+// loops, which may be dead or make no iteration, and may add to a counter. Exact numbers are small integers;
+// rounded numbers never affect decisions (a comparison, an integer), so that results only differ by
+// rounding.
 RandomGraph MakeRandomGraph(uint32_t seed, const RandomGraphOptions& options);
 
 }  // namespace millrace

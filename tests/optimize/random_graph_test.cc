@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs give the same results, and leave the same state, with all passes on, with all of them off,
-// with each one alone off, and aggressively.
+// Random graphs give the same results, and leave the same state, with all passes on, with all off, with each
+// single one off, and aggressively.
 #include "tests/optimize/random_graph.h"
 #include "tests/optimize/first_seed.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 struct Outcome {
   std::vector<Tensor> results;
-  std::vector<std::pair<bool, Tensor>> maybe_dead;  // whether there was a value, and which
+  std::vector<std::pair<bool, Tensor>> maybe_dead;  // whether there was a value, and which one
   Tensor state;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Bytes worked out by hand from the wire rules (tag = number * 8 + wire type),
-// so that the generated code is checked against something other than itself.
+// Bytes computed by hand from the wire rules (tag = number * 8 + wire type), so that the generated code is
+// not only compared with itself.
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -25,8 +25,8 @@
 namespace millrace {
 namespace {
 
-// Hex pairs stand for bytes, 'text' in single quotes for itself, blanks for
-// nothing.
+// Hex pairs stand for bytes, 'text' in single quotes for itself; blanks are
+// ignored.
 std::string Bytes(std::string_view source) {
   std::string bytes;
   while (!source.empty()) {
@@ -55,8 +55,8 @@ std::string Serialized(const google::protobuf::Message& message) {
   return bytes;
 }
 
-// What `message` becomes is `golden`, and `golden` read back becomes the same
-// bytes again.
+// Expects that `message` is serialized to `golden`, and that `golden` is parsed and serialized to the same
+// bytes.
 template <class Message>
 void ExpectGolden(const Message& message, std::string_view golden) {
   const std::string bytes = Bytes(golden);
@@ -198,7 +198,7 @@ TEST(GoldenBytes, LastMemberOfAOneofWins) {
 }
 
 TEST(GoldenBytes, UnknownFieldsAndUnknownEnumValuesSurvive) {
-  // Field 99 of NodeDef does not exist; 77 is no DataType.
+  // Field 99 of NodeDef does not exist; 77 is not a DataType.
   const std::string node_bytes = Bytes("0a 01 'a'  9a 06 02 'zz'");
   tensorflow::NodeDef node;
   ASSERT_TRUE(node.ParseFromString(node_bytes));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Checks the compiled wire format against wire_table.txt, line by line and both
-// ways: each line of the table must follow from the compiled descriptors, and
-// each line that follows from them must be in the table.
+// Compares the compiled wire format with wire_table.txt, line by line and in both directions: each line of
+// the table must follow from the compiled descriptors, and each line that follows from them must be in the
+// table.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -79,7 +79,7 @@ void AddService(const pb::ServiceDescriptor& service, Lines& lines) {
   }
 }
 
-// Every line that follows from the descriptors linked into this program.
+// All lines that follow from the descriptors linked into this program.
 Lines CompiledLines() {
   Lines lines;
   for (const pb::FileDescriptor* file : MessageFiles()) {

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using Names = std::vector<std::string>;
 
-// Loops over one float that are badly made: what they say when they are run.
+// Malformed loops over one float: their errors at run time.
 class BadLoopsTest : public ::testing::Test {
  protected:
   BadLoopsTest() {
@@ -28,7 +28,7 @@ class BadLoopsTest : public ::testing::Test {
   void Merge(const std::string& name, const Names& inputs) {
     (*g_.Float(name, "Merge", inputs)->mutable_attr())["N"].set_i(static_cast<int64_t>(inputs.size()));
   }
-  // All of a loop but the Merge, whose output is `merge`.
+  // All nodes of a loop except the Merge, whose output is `merge`.
   void Rest(const std::string& merge, const std::string& frame = "f") {
     Enter("to", "limit", frame, true);
     Enter("step", "one", frame, true);
@@ -44,7 +44,7 @@ class BadLoopsTest : public ::testing::Test {
     Merge("merge", {"enter", "next"});
     Rest("merge");
   }
-  // Of creating the session or of running it.
+  // The error of creating the session or of running it.
   std::string Error(const std::string& fetch) {
     auto session = NewSession({});
     Status status = (*session)->Create(g_.def());
@@ -135,7 +135,7 @@ TEST_F(BadLoopsTest, ParallelIterationsArePositive) {
   EXPECT_EQ(Error("exit"), "Node 'enter': parallel_iterations must be positive, got 0");
 }
 
-// The Switch of another condition lets the Exit be alive in several iterations: the first one counts.
+// The Switch of another condition makes the Exit alive in several iterations: the first one is used.
 TEST_F(BadLoopsTest, AnExitIsTakenOnce) {
   Good();
   g_.Float("early", "Exit", {"merge"});
@@ -151,13 +151,13 @@ TEST_F(BadLoopsTest, AMergeTakesNothingThatAnEarlierLoopLeft) {
   g_.Const("high", Tensor::Scalar(100.0f));
   Good();  // three iterations
   Enter("floor", "zero", "f", true);
-  // In the second iteration the Merge of this one gets nothing, and so never runs.
+  // In the second iteration the Merge of this loop gets nothing, and so never runs.
   Enter("short", "zero", "f");
   Merge("short_merge", {"short", "short_next"});
   g_.Float("short_less", "Less", {"short_merge", "floor"});
   g_.Float("short_way", "Switch", {"short_merge", "short_less"});
   g_.Float("short_next", "NextIteration", {"short_way:1"});
-  // The constant comes after the other, and again in the iterations where this Merge waits in vain.
+  // The constant arrives after the other input, and again in iterations in which this Merge waits in vain.
   Enter("first", "low", "f");
   g_.Float("first_out", "Exit", {"first"});
   g_.Float("later", "Identity", {"high", "^first_out"});

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Calls of several steps as one: BatchFunction.
+// BatchFunction: calls of several steps as one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ class BatchFunctionTest : public FunctionTest {
     int64_t threads = 1;
     std::vector<int64_t> allowed = {};
   };
-  // "y", of the placeholder "x" and of what the function captures.
+  // Adds "y", for the placeholder "x" and the captured inputs of the function.
   void Batch(const std::string& function, const Options& o, const std::vector<std::string>& captured = {},
              const std::vector<DataType>& captured_types = {}) {
     g_.Placeholder("x");
@@ -43,7 +43,7 @@ class BatchFunctionTest : public FunctionTest {
           {"Tcaptured", captured_types},
           {"Tout", Types(1)}});
   }
-  // y = x + the number of rows, which tells how many steps there were together
+  // y = x + the number of rows, which identifies the number of steps in the batch
   void RowsFunction() {
     g_.Function(
         FunctionBuilder("Rows")
@@ -58,7 +58,7 @@ class BatchFunctionTest : public FunctionTest {
     Node(name, "FIFOQueueV2", {},
          {{"component_types", Types(1)}, {"shapes", std::vector<PartialShape>{TensorShape()}}});
   }
-  // Says on the queue "began" that it runs and waits for something on the queue "go".
+  // Reports on the queue "began" that it runs, and waits for the queue "go".
   void BlockingFunction() {
     g_.Function(FunctionBuilder("Blocking")
                     .Arg("x: float")
@@ -182,7 +182,7 @@ TEST_P(BatchFunctionTest, AStepThatWaitsForItsBatchHasATimeout) {
   Make();
   Tensor y;
   EXPECT_EQ(RunFor(20, Tensor::Vector<float>({1}), &y).code(), ErrorCode::kDeadlineExceeded);
-  // It left nothing behind: this batch has four rows.
+  // The cancelled task was removed: this batch has four rows.
   ASSERT_EQ(RunFor(60'000, Tensor::Vector<float>({1, 2, 3, 4}), &y), Status());
   ExpectTensorEqual(y, Tensor::Vector<float>({5, 6, 7, 8}));
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Every wait ends with its step: by its timeout, by the end of its session, by a Reset, by an error
-// beside it. The duration is printed, not checked, since a loaded machine may be slow.
+// Every wait ends with its step: by its timeout, by the end of its session, by a Reset, by another error. The
+// duration is printed, not checked, since a loaded machine may be slow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kMuchTooLong = std::chrono::seconds(5);
 const std::vector<DataType> kFloats = {DataType::kFloat};
 
-// An op that waits: nodes up to "op", and what has to run before it so that it does.
+// A waiting op: nodes up to "op", and those that have to run first so that it waits.
 struct Blocking {
   const char* name;
   std::function<void(DefBuilder&)> build;
@@ -155,7 +155,7 @@ std::vector<Blocking> OtherOps() {
   };
 }
 
-// Ops that run for long: a second class is to be drawn that practically never comes. One step draws, the
+// Ops that run for long: a second class is to be drawn, which practically never happens. One step draws, the
 // others wait for their turn.
 std::vector<Blocking> LongOps() {
   return {{"FixedUnigramCandidateSampler", [](DefBuilder& g) {
@@ -187,7 +187,7 @@ class BlockingTest : public StateTest, public ::testing::WithParamInterface<Bloc
     session();
     for (const std::string& target : GetParam().prepare) ASSERT_EQ(Do(target), Status()) << target;
   }
-  // Prints how long it took from `begin`.
+  // Prints the time since `begin`.
   void Took(const char* what, Clock::time_point begin) {
     const auto took = Clock::now() - begin;
     std::cout << GetParam().name << ", " << what << ": "
@@ -227,7 +227,7 @@ TEST_P(BlockingTest, ClosingTheSessionEndsIt) {
 }
 
 TEST_P(BlockingTest, AResetEndsIt) {
-  // A step that begins between the end of its state and that of its session finds nothing, or makes a new
+  // A step that begins between the end of its state and that of its session finds nothing, or creates a new
   // area with room.
   const auto ended = [](const Status& s) {
     return s.ok() || errors::IsAborted(s) || errors::IsCancelled(s) || errors::IsNotFound(s);
@@ -258,7 +258,7 @@ TEST_P(BlockedOnAQueueTest, ClosingTheQueueEndsIt) {
   for (int i = 0; i < 3; ++i) {
     steps.emplace_back([&] {
       const Status status = Do("after");
-      // DequeueUpTo takes what is left.
+      // DequeueUpTo takes the rest.
       EXPECT_TRUE(status.ok() || errors::IsOutOfRange(status) || errors::IsCancelled(status)) << status;
       ++ended;
     });
@@ -286,7 +286,7 @@ TEST_P(LongOpTest, ItEndsAndSoDoesTheWaitForIt) {
 INSTANTIATE_TEST_SUITE_P(Ops, LongOpTest, ::testing::ValuesIn(LongOps()),
                          [](const auto& test) { return test.param.name; });
 
-// A mutex that the result of another step holds.
+// A mutex that is held by the result of another step.
 class HeldMutexTest : public StateTest {
  protected:
   void SetUp() override {
@@ -316,7 +316,7 @@ TEST_F(HeldMutexTest, ClosingTheSessionEndsTheWaitForAMutex) {
 
 TEST_F(HeldMutexTest, ALockMayOutliveItsSession) {
   session_.reset();
-  held_.clear();  // the mutex goes now
+  held_.clear();  // releases the mutex
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ TEST_F(SessionCheckpointTest, MistakesAreSaidInTensorFlowsWords) {
               HasSubstr("Adding duplicate key: w"));
   EXPECT_THAT(SaveV2(prefix, {"w"}, {""}, {w_, w_}).ToString(),
               HasSubstr("Got 1 tensor names but 2 tensors."));
-  // Nothing of what failed is left, and what was there is whole.
+  // The failed save leaves no files, and the previous checkpoint is complete.
   EXPECT_TRUE(RestoreV2(prefix, {"w"}, {""}, {DataType::kFloat}).ok());
   EXPECT_EQ(Env::Posix().GetChildren(folder_)->size(), 2u);
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each field of ConfigProto and RunOptions does what it says, or is refused by name.
+// Each field of ConfigProto and RunOptions has its effect, or is refused by name.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>

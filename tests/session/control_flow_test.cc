@@ -31,7 +31,7 @@ class ControlFlowTest : public ::testing::TestWithParam<Setup> {
     o.device_count["CPU"] = GetParam().cpus;
     return o;
   }
-  // With several CPUs nodes but queues go to any of them by the hash of their names.
+  // With several CPUs, nodes other than queues are placed on any of them by the hash of their names.
   std::unique_ptr<Session> Make() {
     const int cpus = GetParam().cpus;
     if (cpus > 1) {
@@ -128,7 +128,7 @@ TEST_P(ControlFlowTest, ALoopInALoop) {
   }
 }
 
-// Steps until 1 is reached by n/2 or 3n+1: the trip count and the way depend on the data.
+// Steps until 1 is reached by n/2 or 3n+1: the trip count and the branches depend on the data.
 TEST_P(ControlFlowTest, AConditionInALoop) {
   g_.Placeholder("n", tensorflow::DT_INT32);
   g_.Value("zero", 0);

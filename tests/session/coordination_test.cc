@@ -148,7 +148,7 @@ class StagingTest : public CoordinationTest {
     auto* wrong = graph_.Add("wrong", "Unstage", {});
     Types(wrong, "dtypes", {DataType::kInt32});
     (*wrong->mutable_attr())["shared_name"].set_s("area");
-    // The op that makes the area says how much it holds.
+    // The op that creates the area determines its capacity.
     for (const auto& [name, op] : {std::pair("small", "StageSize"), std::pair("put", "Stage")}) {
       auto* node = graph_.Add(
           name, op, name == std::string("put") ? std::vector<std::string>{"x"} : std::vector<std::string>{});
@@ -257,7 +257,7 @@ TEST_F(CoordinationTest, ATemporaryVariableLivesForOneStep) {
 
 class AccumulatorTest : public CoordinationTest {
  protected:
-  // Nodes <prefix>{acc,apply,take,set,count}; a resource when the prefix says so.
+  // Nodes <prefix>{acc,apply,take,set,count}; a resource for some prefixes.
   void Dense(const std::string& prefix, DataType dtype, const char* reduction = nullptr) {
     auto* acc = graph_.Add(prefix + "acc", prefix + "ConditionalAccumulator", {});
     Type(acc, "dtype", dtype);
@@ -276,7 +276,7 @@ class AccumulatorTest : public CoordinationTest {
   static Tensor Step(int64_t v) { return Tensor::Scalar<int64_t>(v); }
 };
 
-// As the integers that they are.
+// Averaged as the underlying integers.
 TEST_F(AccumulatorTest, QuantisedNumbersAreAveraged) {
   Dense("", DataType::kQint32);
   const auto quantised = [](int32_t a, int32_t b) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Graphs with ops that are declared and have no kernel.
+// Graphs with declared ops that have no kernel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ class DeclaredOpsTest : public StateTest {
 
 TEST_F(DeclaredOpsTest, WhatNeedsNoneOfThemRuns) {
   EXPECT_EQ(GetOne("beside").scalar<float>(), -2.f);
-  // One that is fed is not run.
+  // A fed one is not run.
   EXPECT_EQ(GetOne("after", {{"sum", Tensor::Scalar(5.f)}}).scalar<float>(), -5.f);
 }
 

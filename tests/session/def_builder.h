@@ -14,10 +14,10 @@
 
 namespace millrace {
 
-// Writes GraphDefs for tests, node by node.
+// Builds GraphDefs for tests, node by node.
 class DefBuilder {
  public:
-  // Inputs are spelled as in a GraphDef: "x", "x:1", "^x". Returns the new node for further attributes.
+  // Inputs are written as in a GraphDef: "x", "x:1", "^x". Returns the new node for further attributes.
   tensorflow::NodeDef* Add(const std::string& name, const std::string& op,
                            const std::vector<std::string>& inputs);
   tensorflow::NodeDef* Node(const std::string& name, const std::string& op,
@@ -30,9 +30,9 @@ class DefBuilder {
                                    tensorflow::DataType dtype = tensorflow::DT_FLOAT);
   // A placeholder of known shape; -1 for unknown sizes.
   tensorflow::NodeDef* ShapedPlaceholder(const std::string& name, const std::vector<int64_t>& dims);
-  // A float reference variable of that value, with "<name>/Assign" to run first.
+  // A float reference variable with that value, and "<name>/Assign" to be run first.
   void Variable(const std::string& name, float value);
-  // A function of the library; the test fails when it can't be written.
+  // A function of the library; the test fails if it is invalid.
   void Function(const FunctionBuilder& function);
   const tensorflow::GraphDef& def() const { return def_; }
 
@@ -40,22 +40,22 @@ class DefBuilder {
   tensorflow::GraphDef def_;
 };
 
-// A session with that graph; the test fails when it can't be made.
+// A session with that graph; the test fails if it can't be created.
 std::unique_ptr<Session> SessionWith(const DefBuilder& graph, const SessionOptions& options = {});
 
-// Whether MILLRACE_DISABLE_PASSES is set, as ./test --config=passes-off does: what is about a pass can't be
-// tested then.
+// Whether MILLRACE_DISABLE_PASSES is set, as by ./test --config=passes-off: tests of passes must be skipped
+// then.
 bool PassesAreOff();
-// Whether MILLRACE_TEST_CONFIG strews nodes over two CPUs or over tasks, as ./test --config=two-cpus and
-// cluster do: what is about nodes on one device can't be tested then.
+// Whether MILLRACE_TEST_CONFIG spreads nodes over two CPUs or over tasks, as do ./test --config=two-cpus and
+// cluster: tests of nodes on one device must be skipped then.
 bool NodesAreStrewn();
-// Whether it gives sessions several tasks, as ./test --config=cluster and cluster-grpc do: errors say from
-// which task they are, and there are more devices.
+// Whether sessions have several tasks, as with ./test --config=cluster and cluster-grpc: errors name the task
+// that they are from, and there are more devices.
 bool InCluster();
-// Nodes are also on devices of the type FAKE: each value that leaves one is copied by its stream.
+// Whether nodes are also on devices of type FAKE: each value that leaves one is copied by its stream.
 bool OnFakeDevices();
-// For state that several functions name: a name means the state of one device, and nodes are spread by their
-// own names in some of the configurations. Empty where that is not so.
+// The device for state that several functions share: a name identifies state on one device, and some of the
+// configurations spread nodes by their own names. Empty in the other ones.
 std::string DeviceOfSharedState();
 
 }  // namespace millrace

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sessions with devices whose memory the host cannot read and whose work is done later
-// (device/fake_device_testing.h). A value that is not copied where it has to be ends the test program.
+// (device/fake_device_testing.h). A missing copy of a value ends the test program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -111,7 +111,7 @@ TEST_P(DeviceTest, ATensorIsCopiedOnceForAllItsConsumers) {
   const int64_t from = fake_->num_copies_from_host(), to = fake_->num_copies_to_host();
   EXPECT_EQ(Run("sum", {{"x", F(3)}}).scalar<float>(), 27);
   EXPECT_EQ(fake_->num_copies_from_host() - from, 1);
-  // Passes may find a way with fewer.
+  // Passes may reduce the number.
   const int64_t copies = fake_->num_copies_to_host() - to;
   EXPECT_LE(copies, 2);
   EXPECT_GE(copies, GetParam().passes ? 1 : 2);
@@ -246,7 +246,7 @@ TEST_P(DeviceTest, BranchesOnTheDevice) {
 
 class DeviceLoopTest : public DeviceTest {
  protected:
-  // i = 0, x = start; while (i < n) { i = i + 1; x = x + i }, spread over devices by their place in the list.
+  // i = 0, x = start; while (i < n) { i = i + 1; x = x + i }, spread over devices by their index in the list.
   void Loop(const std::vector<const char*>& devices, bool constant_limit = true) {
     g_.Placeholder("n", tensorflow::DT_INT32);
     g_.Placeholder("start", tensorflow::DT_INT32);
@@ -317,7 +317,7 @@ TEST_P(DeviceLoopTest, CloseEndsStepsOfDevices) {
     std::vector<Tensor> out;
     status = session_->Run({{"n", I(INT32_MAX)}, {"start", I(0)}}, {"loop/Exit_0"}, {}, &out);
   });
-  // Not for ever: among several tasks the loop may run on the device of another.
+  // Not endlessly: with several tasks the loop may run on the device of another one.
   for (int i = 0; i < 200 && fake_->work().num_done() == 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -402,7 +402,7 @@ TEST_P(DeviceTest, FunctionsUseDevicesOfTheirOwn) {
   Node(kCpu, "y", "PartitionedCall", {"x"}, {{"f", Fn("F")}, {"Tin", floats}, {"Tout", floats}});
   Make();
   EXPECT_EQ(Run("y", {{"x", F(3)}}).scalar<float>(), 12);
-  // The sum is on a CPU, or where the configuration of the tests spreads it.
+  // The sum is on a CPU, or on a device that the configuration of the tests chooses.
   EXPECT_GE(fake_->num_copies_to_host() + other_->num_copies_from_devices(), 1);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// A recurrent network whose steps are those of a loop, over sequences of different lengths.
+// A recurrent network with a loop over steps, for sequences of different lengths.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -141,7 +141,7 @@ TEST_P(DynamicRnnTest, GradientsAreThoseOfTheUnrolledGraph) {
   }
 }
 
-// Without gradients the products of the inputs are done before the loop, for all steps at once.
+// Without gradients the products of the inputs are computed before the loop, for all steps at once.
 TEST_P(DynamicRnnTest, ProductsOfTheInputsLeaveTheLoop) {
   const auto values = FirstWeights();
   Outputs constants;
@@ -175,7 +175,7 @@ TEST_P(DynamicRnnTest, ProductsOfTheInputsLeaveTheLoop) {
   }
 }
 
-// A state of one row is refused beside inputs of several, as the concatenation refuses it.
+// A state of one row is refused with inputs of several rows, as by the concatenation.
 TEST_P(DynamicRnnTest, RowsThatDoNotFitAreRefused) {
   const auto values = FirstWeights();
   const Output gates = ops::Const(scope_, values[0]);
@@ -202,7 +202,7 @@ TEST_P(DynamicRnnTest, RowsThatDoNotFitAreRefused) {
 }
 
 // The state of a loop times a matrix, and its gradients: the matrix is packed once for the products and once
-// for those of the gradient, and the gradient of the matrix is added up where it is.
+// for those of the gradient, and the gradient of the matrix is summed in place.
 TEST_P(DynamicRnnTest, FactorsOfALoopsProductsArePackedBeforeIt) {
   constexpr int64_t kRows = 3, kWidth = 190;
   const Output first = ops::Placeholder(scope_, DataType::kFloat, ops::Placeholder::Shape({kRows, kWidth}));

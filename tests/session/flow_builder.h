@@ -12,7 +12,7 @@ namespace millrace {
 
 using Names = std::vector<std::string>;
 
-// A GraphDef of int32 scalars with conditions and loops written out.
+// Builds a GraphDef of int32 scalars with conditions and loops made from primitives.
 class FlowBuilder : public DefBuilder {
  public:
   tensorflow::NodeDef* Int(const std::string& name, const std::string& op, const Names& inputs) {

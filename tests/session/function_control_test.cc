@@ -130,8 +130,8 @@ TEST_P(FunctionControlTest, ForCountsInBothDirections) {
   EXPECT_THAT(Error(feeds(0, 5, 0), "for"), HasSubstr("Invalid start/limit/delta: 0 5 0"));
 }
 
-// A loop of primitives with effects, in a body: what the call waited for comes before them, what waits for
-// the call after.
+// A loop of primitives with effects, in a body: the control inputs of the call precede the effects, the
+// control outputs follow them.
 TEST_P(FunctionControlTest, LoopsInBodiesKeepTheOrderOfEffects) {
   const auto enter = [](DataType type, bool constant) -> AttrMap {
     return {{"T", type}, {"frame_name", std::string("loop")}, {"is_constant", constant}};
@@ -193,7 +193,7 @@ TEST_P(FunctionControlTest, BranchesWithEffectsInBodiesEndTheCallEitherWay) {
                         {"Tout", Types(1, DataType::kBool)}};
   Node("call", "StatefulPartitionedCall", {"v", "p", "^init"}, call);
   Node("read", "ReadVariableOp", {"v", "^call"}, {{"dtype", DataType::kFloat}});
-  // The same in the branch that q chooses.
+  // The same in the branch that q selects.
   Node("outer", "Switch", {"p", "q"}, {{"T", DataType::kBool}});
   Node("inner_call", "StatefulPartitionedCall", {"v", "outer:1", "^init"}, call);
   Node("seen", "Const", {"^inner_call"}, ConstOf(F(1)));
@@ -220,7 +220,7 @@ TEST_P(FunctionControlTest, LoweredConditionsGiveTheSame) {
   g_.Placeholder("p", tensorflow::DT_BOOL);
   g_.Placeholder("i", tensorflow::DT_INT32);
   Node("if", "StatelessIf", {"p", "x"}, Lowered(IfAttrs(DataType::kBool, "Neg", "Square")));
-  // A branch that looks at no input, and one condition within another.
+  // A branch that uses no input, and a condition within another.
   g_.Function(FunctionBuilder("Seven")
                   .Arg("x: float")
                   .Ret("y: float")

@@ -51,7 +51,7 @@ class FunctionTest : public ::testing::TestWithParam<FunctionSetup> {
             const AttrMap& attrs = {}) {
     AttrMapToProto(attrs, g_.Add(name, op, inputs)->mutable_attr());
   }
-  // A call of `f` from `inputs`, all of one type, with one result.
+  // Adds a call of `f` with `inputs`, all of one type, and one result.
   void Call(const std::string& name, const NameAttrList& f, const std::vector<std::string>& inputs,
             DataType type = DataType::kFloat, const char* op = "PartitionedCall") {
     Node(name, op, inputs, {{"f", f}, {"Tin", Types(inputs.size(), type)}, {"Tout", Types(1, type)}});

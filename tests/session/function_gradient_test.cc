@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of calls, conditions and loops, compared with closed forms and with differences.
+// Gradients of calls, conditions and loops, compared with closed forms and with finite differences.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ NameAttrList Fn(std::string name, AttrMap attrs = {}) {
 }
 std::vector<DataType> Doubles(size_t n) { return std::vector<DataType>(n, DataType::kDouble); }
 
-// Runs with inlining and without.
+// Runs with and without inlining.
 class FunctionGradientTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -47,7 +47,7 @@ class FunctionGradientTest : public ::testing::TestWithParam<bool> {
             const AttrMap& attrs = {}) {
     AttrMapToProto(attrs, g_.Add(name, op, inputs)->mutable_attr());
   }
-  // Adds the gradients of `y` with respect to `xs`, as "grad:0", …; the error of doing so.
+  // Adds the gradients of `y` with respect to `xs`, as "grad:0", …; returns the error.
   Status AddGradientsOf(const std::string& y, const std::vector<std::string>& xs) {
     graph_ = std::make_unique<Graph>(OpRegistry::Global());
     MR_RETURN_IF_ERROR(ImportGraphDef(g_.def(), ImportOptions(), graph_.get()));
@@ -60,7 +60,7 @@ class FunctionGradientTest : public ::testing::TestWithParam<bool> {
     MR_RETURN_IF_ERROR(AddGradients(graph_.get(), {output(y)}, inputs, {}, &grads_));
     return MakeSession();
   }
-  // Of graph_.
+  // With graph_.
   Status MakeSession() {
     SessionOptions options;
     if (!GetParam()) options.disabled_passes.insert("inline");
@@ -79,7 +79,7 @@ class FunctionGradientTest : public ::testing::TestWithParam<bool> {
     return status.ok() ? out[0].scalar<double>() : NAN;
   }
   double Gradient(const Session::Feeds& feeds, size_t i) { return Value(feeds, GradientName(i)); }
-  // Compares the gradients of `y` at (x, y) with differences.
+  // Compares the gradients of `y` at (x, y) with finite differences.
   void Check(const std::string& y, double at_x, double at_y) {
     const Status status = AddGradientsOf(y, {"x", "y"});
     ASSERT_TRUE(status.ok()) << status;
@@ -92,7 +92,7 @@ class FunctionGradientTest : public ::testing::TestWithParam<bool> {
     EXPECT_NEAR(Gradient(feeds, 1), dy, 1e-6 * std::max(1.0, std::abs(dy)));
   }
 
-  // Compares d^n y / dx^n and its derivative by y, for each n up to `orders`, with differences.
+  // Compares d^n y / dx^n and its derivative in y, for each n up to `orders`, with finite differences.
   void CheckOrders(const std::string& y, int orders, double at_x, double at_y) {
     graph_ = std::make_unique<Graph>(OpRegistry::Global());
     ASSERT_TRUE(ImportGraphDef(g_.def(), ImportOptions(), graph_.get()).ok());
@@ -149,7 +149,7 @@ TEST_P(FunctionGradientTest, SymbolicGradientIsTheGradientOfAFunction) {
   g_.Const("two", D(2));
   Node("grad", "SymbolicGradient", {"x", "y", "one", "two"},
        {{"f", Fn("Product", kDouble)}, {"Tin", Doubles(4)}, {"Tout", Doubles(2)}});
-  // The second derivative of 2 sin x is -2 sin x; that of xy by x and y is 1.
+  // The second derivative of 2 sin x is -2 sin x; that of xy with respect to x and y is 1.
   const Status status = AddGradientsOf("grad", {"x", "y"});
   ASSERT_TRUE(status.ok()) << status;
   const Session::Feeds feeds{{"x", D(0.5)}, {"y", D(3)}};
@@ -160,7 +160,7 @@ TEST_P(FunctionGradientTest, SymbolicGradientIsTheGradientOfAFunction) {
 }
 
 TEST_P(FunctionGradientTest, RegisteredGradientsTakePrecedence) {
-  // Wrong on purpose: it must be this one that runs.
+  // Wrong on purpose, to show that this one runs.
   g_.Function(FunctionBuilder("ProductGrad")
                   .Arg("x: T")
                   .Arg("y: T")
@@ -473,7 +473,7 @@ TEST_P(FunctionGradientTest, VariablesBehindResourcesAreDifferentiated) {
   EXPECT_EQ(Gradient({{"x", D(5)}}, 1), 3);
 }
 
-// A handle that a call gives may be that of a variable.
+// A call may return the handle of a variable.
 TEST_P(FunctionGradientTest, WhatACallHandsOutIsNotChangedTwice) {
   g_.Function(
       FunctionBuilder("Handle")

@@ -44,7 +44,7 @@ class InlineTest : public ::testing::Test {
             const AttrMap& attrs = {}) {
     AttrMapToProto(attrs, g_.Add(name, op, inputs)->mutable_attr());
   }
-  // The graph after inlining, one node a line.
+  // The graph after inlining, one node per line.
   std::string Inlined(const InlineOptions& options = {}) {
     const Status imported = ImportGraphDef(g_.def(), ImportOptions(), &graph_);
     EXPECT_TRUE(imported.ok()) << imported;
@@ -126,7 +126,7 @@ TEST_F(InlineTest, GrowthIsBounded) {
   EXPECT_LT(graph_.num_nodes(), 2000);
 }
 
-// Names grow with each level, and those of all nodes by the square of the levels.
+// Names grow with each level, and the total of all names with the square of the levels.
 TEST_F(InlineTest, GrowthOfNamesIsBounded) {
   constexpr int kLevels = 3000;
   for (int i = 0; i < kLevels; ++i) {
@@ -179,8 +179,8 @@ TEST_F(InlineTest, OrderDevicesAndNamesAreKept) {
   EXPECT_EQ(*near->Attr<std::vector<std::string>>("_class"), std::vector<std::string>{"loc:@call/v"});
 }
 
-// Nodes that share a resource share a device, too: all of them leave the device of the call for one that has
-// no kernel there, or for one that the body puts elsewhere.
+// Nodes that share a resource share a device, too: all of them leave the device of the call if one has no
+// kernel there, or if the body places one on another device.
 TEST_F(InlineTest, NodesOfOneResourceLeaveTheDeviceOfTheCallTogether) {
   const AttrMap dtype = {{"dtype", DataType::kFloat}};
   const AttrMap variable = {{"dtype", DataType::kFloat}, {"shape", PartialShape{}}};

@@ -28,8 +28,8 @@ class FunctionScopeTest : public FunctionTest {
     for (const char* put : {"put_a", "put_b"})
       Node(put, "QueueEnqueueV2", {"go", "ten"}, {{"Tcomponents", Types(1)}});
   }
-  // x + what comes out of `go`, in a temporary variable that lives while the call waits. It says when it
-  // does.
+  // x + an element of `go`, in a temporary variable that exists while the call waits. Signals when it
+  // waits.
   static FunctionBuilder Hold(const char* name, const char* var_name) {
     return FunctionBuilder(name)
         .Arg("begun: resource")
@@ -65,7 +65,7 @@ class FunctionScopeTest : public FunctionTest {
       std::vector<Tensor> sum;
       Status status;
       std::thread run([&] { status = session_->Run(limited, {}, {"sum"}, {}, &sum, nullptr); });
-      // Neither goes on before both have begun.
+      // Neither continues before both have begun.
       const Status begun = session_->Run(limited, {}, {}, {"all_begun"}, nullptr, nullptr);
       const Status put = session_->Run(limited, {}, {}, {"put_a", "put_b"}, nullptr, nullptr);
       run.join();
@@ -110,7 +110,7 @@ TEST_P(FunctionScopeTest, CallsWithinCallsHaveThemToo) {
   ExpectBothRun();
 }
 
-// A step takes only the functions that it needs from a library of thousands.
+// A partition only gets the functions that it needs from a library of thousands.
 TEST_P(FunctionScopeTest, PartitionsHaveTheFunctionsThatTheyReach) {
   const auto passes_on = [](const char* name, const char* to) {
     return FunctionBuilder(name)
@@ -152,7 +152,7 @@ TEST_P(FunctionScopeTest, PartitionsHaveTheFunctionsThatTheyReach) {
   EXPECT_THAT(functions_of("near"), ::testing::ElementsAre("Far", "FarGrad", "Helper", "Near"));
 }
 
-// They can't be in one place, so neither can the call.
+// They can't be on one device, so neither can the call.
 TEST_P(FunctionScopeTest, ResourcesOnTwoDevicesAreRefusedByName) {
   if (GetParam().cpus < 2) GTEST_SKIP() << "one device";
   g_.Function(FunctionBuilder("SumOfBoth")

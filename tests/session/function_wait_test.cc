@@ -28,7 +28,7 @@ class FunctionWaitTest : public FunctionTest {
            DataType type = DataType::kFloat) {
     Node(name, "QueueEnqueueV2", {queue, value}, {{"Tcomponents", Types(1, type)}});
   }
-  // y = x + what comes out of q
+  // y = x + an element of q
   void TakeAndAdd() {
     g_.Function(FunctionBuilder("Take")
                     .Arg("q: resource")
@@ -49,7 +49,7 @@ class FunctionWaitTest : public FunctionTest {
     EXPECT_EQ(out[0].scalar<float>(), expected);
     return Status();
   }
-  // Runs the node with what it waits for, again and again.
+  // Runs the node with its inputs repeatedly.
   void ExpectServed(const std::string& fetch, const std::vector<std::string>& targets, float expected) {
     Make();
     for (int round = 0; round < 20; ++round) {
@@ -290,7 +290,7 @@ TEST_P(FunctionWaitTest, WaitingCallsAreCancelled) {
   }
   const Status served = RunFor(10'000, {}, "sum", {"put0", "put1", "put2"}, 6);
   EXPECT_TRUE(served.ok()) << "calls that were cancelled took something: " << served;
-  // Closing ends what waits, whether the Run or Close comes first.
+  // Closing ends waits, whether the Run or Close comes first.
   std::thread closer([this] { session_->Close().IgnoreError("closing can't fail"); });
   const Status closed = RunFor(10'000, {}, "sum", {}, 0);
   closer.join();
@@ -367,7 +367,7 @@ TEST_P(FunctionWaitTest, BodiesOverTwoDevices) {
   EXPECT_EQ(Value({{"x", F(1)}}, "for"), 1.f);
 }
 
-// State stays on its device: what uses it runs there, the rest where it says.
+// State stays on its device: its consumers run there, the rest on the device of the nodes.
 TEST_P(FunctionWaitTest, ResourcesOfBodiesOverTwoDevices) {
   if (GetParam().cpus < 2) GTEST_SKIP() << "one device";
   const auto reads = [](const char* name, const char* where) {

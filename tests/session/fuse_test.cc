@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Fused products and convolutions against the nodes that they replace. Also fetching an intermediate result
-// keeps nodes apart.
+// Fused products and convolutions, compared with the nodes that they replace. Fetching intermediate results
+// prevents fusion.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class Fusion {
   }
   bool Coin() { return Int(0, 1) == 1; }
 
-  // A node that becomes the end of the chain.
+  // Adds a node, which becomes the end of the chain.
   tensorflow::NodeDef* Step(const std::string& op, std::vector<std::string> inputs) {
     inputs.insert(inputs.begin(), names.back());
     names.push_back(op + std::to_string(names.size()));
@@ -54,7 +54,7 @@ class Fusion {
     names.erase(names.begin());
   }
 
-  // With `pad`, by way of Pad and a convolution without padding.
+  // With `pad`, a Pad and a convolution without padding.
   void Conv(bool nchw, bool pad = false) {
     nchw_ = nchw;
     const int64_t n = Int(1, 3), h = Int(1, 9), w = Int(1, 9), c = Int(1, 20), o = Int(1, 40),
@@ -98,7 +98,7 @@ class Fusion {
     const auto session = SessionWith(graph, options);
     const Status status = session->Run({}, fetches, {}, &results);
     EXPECT_TRUE(status.ok()) << status;
-    // Later steps use what the first ones have prepared, and compute the same bits.
+    // Later steps use the preparations of the first ones, and compute the same bits.
     for (int i = 0; i < 2; ++i) {
       EXPECT_TRUE(session->Run({}, fetches, {}, &again).ok());
       for (size_t k = 0; k < std::min(results.size(), again.size()); ++k) {
@@ -108,7 +108,7 @@ class Fusion {
     return results;
   }
 
-  // Both ways agree within what rounding may do.
+  // Both ways agree within rounding errors.
   void Check() const {
     const std::vector<Tensor> apart = Run(names);
     const std::vector<Tensor> fused = Run({names.back()});

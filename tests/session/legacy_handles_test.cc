@@ -26,7 +26,7 @@ class NamedArrayTest : public StateTest, public ::testing::WithParamInterface<co
   }
   void Use(const std::string& name, const char* what, const std::vector<std::string>& inputs,
            AttrMap attrs = {}) {
-    // The handles of V2 are strings: other tasks know no array of that name, so that programs colocate.
+    // The handles of V2 are strings: other tasks have no array of that name, so that programs colocate.
     if (std::string_view(GetParam()) == "V2")
       attrs.Set("_class", std::vector<std::string>{StrCat("loc:@", inputs[0])});
     graph_.Node(name, Op(what), inputs, attrs);

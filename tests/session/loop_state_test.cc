@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Loops whose bodies wait for state of the session; loops that were exported; loops in traces.
+// Loops whose bodies wait for state of the session; exported loops; loops in traces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ class LoopStateTest : public ::testing::TestWithParam<LoopSetup> {
           return Names{p + "/i", body(pivot, v[0], v[1])};
         });
   }
-  // Takes an element in each iteration; iterations don't wait for one another to ask for theirs.
+  // Takes an element in each iteration; iterations don't wait for one another before they dequeue.
   void LoopThatTakes() {
     Queue(-1);
     Loop([&](const std::string& pivot, const std::string&, const std::string& sum) {
@@ -142,7 +142,7 @@ TEST_P(LoopStateTest, ATimeoutEndsABodyThatWaits) {
   for (int round = 0; round < 5; ++round) {
     EXPECT_TRUE(errors::IsDeadlineExceeded(Sum(8, /*timeout_ms=*/10).status()));
   }
-  // Those that were waiting have left the queue's line: what comes now goes to others.
+  // Waiting dequeues were removed from the queue: later elements go to others.
   const int32_t left = Size();
   EXPECT_LE(left, 3);
   ASSERT_EQ(Put({1, 1}), Status());
@@ -167,7 +167,7 @@ TEST_P(LoopStateTest, ClosingTheSessionEndsABodyThatWaits) {
   for (int i = 0; i < 3; ++i) {
     runs.emplace_back([&] { EXPECT_TRUE(errors::IsCancelled(Sum(20).status())); });
   }
-  // Missing elements have been taken by a running loop.
+  // A running loop may have taken missing elements.
   ASSERT_EQ(Put({1, 2, 3}), Status());
   while (Size() > 0) std::this_thread::yield();
   ASSERT_EQ(session_->Close(), Status());
@@ -191,7 +191,7 @@ TEST_P(LoopStateTest, ATraceHasARowForEveryNodeOfEveryIteration) {
       EXPECT_LE(node.start_ns, node.end_ns) << node.node;
     }
   }
-  // Five iterations run the body, and the sixth finds that it is over. Dead nodes don't run.
+  // Five iterations run the body, and the sixth detects the end. Dead nodes don't run.
   EXPECT_EQ(rows["Enter"], 3);
   EXPECT_EQ(rows["Merge"], 2 * 6);
   EXPECT_EQ(rows["Less"], 6);

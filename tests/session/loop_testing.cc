@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// A number that depends on every element in another way.
+// A number that depends on each element differently.
 Output Mix(const Scope& scope, const Output& x) {
   return ops::Sum(scope, ops::Mul(scope, ops::Sin(scope, ops::Add(scope, x, 0.7)), x),
                   ops::Range(scope, 0, ops::Rank(scope, x), 1));

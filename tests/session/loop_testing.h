@@ -18,10 +18,10 @@ namespace millrace {
 
 using Outputs = std::vector<Output>;
 
-// Builds a graph and runs it under a number of threads, the test's parameter.
+// Builds a graph and runs it with a number of threads, the test's parameter.
 class LoopTest : public ::testing::TestWithParam<int> {
  protected:
-  // As those of the library; a failure of the test, and unset results, when they can't be built.
+  // As the library's; a failure of the test, and unset results, if they can't be built.
   static Outputs While(const Scope& scope, const std::vector<millrace::Input>& vars, const LoopCondFn& cond,
                        const LoopBodyFn& body, const WhileOptions& options = {}) {
     Outputs out = millrace::While(scope, vars, cond, body, options);
@@ -40,7 +40,7 @@ class LoopTest : public ::testing::TestWithParam<int> {
   static Tensor Mat(const std::vector<double>& values, int64_t rows) {
     return Tensor::From<double>(values, TensorShape({rows, static_cast<int64_t>(values.size()) / rows}));
   }
-  // A tensor to be fed, of known shape: that of a loop variable must not get lost.
+  // A tensor to be fed, of known shape, which a loop variable must keep.
   Output Input(const char* name, DataType dtype = DataType::kDouble,
                const TensorShape& shape = TensorShape()) {
     if (shape.rank() > 0)
@@ -49,7 +49,7 @@ class LoopTest : public ::testing::TestWithParam<int> {
     return ops::Reshape(scope_.WithOpName(name), any, Tensor::Vector<int32_t>({}));
   }
   Output Input(const char* name, const TensorShape& shape) { return Input(name, DataType::kDouble, shape); }
-  // The gradients of the sum of the ys; all must be there.
+  // The gradients of the sum of the ys; all must exist.
   Outputs Gradients(const Outputs& ys, const Outputs& xs) {
     Outputs grads;
     EXPECT_EQ(AddSymbolicGradients(scope_, ys, xs, &grads), Status());
@@ -77,8 +77,8 @@ class LoopTest : public ::testing::TestWithParam<int> {
   double RunScalar(const ClientSession::Feeds& feeds, const Output& fetch) {
     return Run(feeds, {fetch})[0].scalar<double>();
   }
-  // Compares the gradients of <a sum that tells elements apart> of y with central differences, and then those
-  // of the first gradient, `orders` times in all.
+  // Compares the gradients of a weighted sum of y with central differences, and then those of the first
+  // gradient, up to the order `orders`.
   void CheckGradients(const Output& y, const std::vector<std::pair<Output, Tensor>>& at, int orders,
                       const ClientSession::Feeds& others = {});
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Staging maps: tuples between steps of a session, found by their keys, whole and in parts.
+// Staging maps: tuples that persist between steps of a session, with keys, whole and in parts.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -38,7 +38,7 @@ class MapStagingTest : public StateTest, public ::testing::WithParamInterface<co
   void Op(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
           const Types& types) {
     AttrMap attrs{{"dtypes", types}, {"shared_name", "map"}};
-    if (op == "Size") {  // the first to run makes the map
+    if (op == "Size") {  // the first op to run creates the map
       attrs.Set("capacity", capacity_);
       attrs.Set("memory_limit", memory_limit_);
     }
@@ -58,7 +58,7 @@ class MapStagingTest : public StateTest, public ::testing::WithParamInterface<co
             {"s", Tensor::Scalar(s)}};
   }
   Status PutBoth(int64_t key, float f, const std::string& s) { return Do("put", Feeds(key, {0, 1}, f, s)); }
-  // "<float> <string>" of a tuple that is there.
+  // "<float> <string>" of an existing tuple.
   std::string Both(const std::string& node, int64_t key) {
     const auto out = Get({node + ":0", node + ":1"}, Feeds(key, {0, 1}));
     if (!out.ok()) return out.status().ToString();

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// With auto_mixed_precision, products and convolutions of floats give what the same graph gives for factors
-// that were rounded to bfloat16 before, within the rounding of float sums: so sums are floats, and nothing
-// else is rounded.
+// With auto_mixed_precision, products and convolutions of floats give the results of the same graph with
+// factors that were rounded to bfloat16 before, within the rounding errors of float sums: sums are floats,
+// and nothing else is rounded.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ SessionOptions Mixed() {
 
 bool HasUnit() { return cpu::ActiveBf16Unit() != cpu::Bf16Unit::kNone; }
 
-// One op of two factors, perhaps followed by others.
+// One op of two factors, with optional further ops.
 struct Case {
   std::string name;
   TensorShape a, b;
@@ -133,7 +133,7 @@ TEST(MixedPrecisionTest, FactorsAreRoundedAndNothingElse) {
     ASSERT_TRUE(plain->Run({{"a", a}, {"b", b}}, {"y"}, {}, &exact).ok()) << c.name;
     ASSERT_TRUE(plain->Run({{"a", Rounded(a)}, {"b", Rounded(b)}}, {"y"}, {}, &rounded).ok()) << c.name;
     ASSERT_TRUE(mixed->Run({{"a", a}, {"b", b}}, {"y"}, {}, &got).ok()) << c.name;
-    // Without instructions for bfloat16 floats are multiplied as they are.
+    // Without instructions for bfloat16 the factors are not rounded.
     EXPECT_LT(LargestDifference(got[0], HasUnit() ? rounded[0] : exact[0]), 2e-5) << c.name;
     EXPECT_TRUE(!HasUnit() || LargestDifference(got[0], exact[0]) > 2e-4) << c.name;
   }

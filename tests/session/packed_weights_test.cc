@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Weights that kernels prepare once and keep: results always come from the weights of the step. All numbers
-// are small integers, so that sums are exact and what is expected can be told.
+// Weights that kernels prepare once and keep: results always use the weights of the step. All numbers are
+// small integers, so that sums are exact and expected results are known.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr int64_t kChannels = 48;
 
-// y = relu(conv(x, w)), w a variable of either kind or a constant; every element of w has the same value v,
-// so every y in the middle is v times the sum of the window.
+// y = relu(conv(x, w)), with w a variable of either kind or a constant; every element of w has the same value
+// v, so every y in the middle is v times the sum of the window.
 class Model {
  public:
   enum class Kind { kConstant, kReference, kResource };
@@ -66,7 +66,7 @@ class Model {
     const Status status = session_->Run({{"new", Filter(value)}}, {}, {how}, nullptr);
     ASSERT_TRUE(status.ok()) << status;
   }
-  // The value of the weights that a step has seen; -1 when not all results come from the same.
+  // The value of the weights in a step; -1 if the results do not have a common one.
   float Seen(int64_t side = 6) {
     std::vector<Tensor> results;
     const Status status = session_->Run({{"x", Image(side)}}, {"y"}, {}, &results);
@@ -98,7 +98,7 @@ TEST_P(PackedWeightsTest, EveryStepUsesTheWeightsOfItsTime) {
   Model model(GetParam());
   model.Change("set", 1);
   float value = 1;
-  // Long enough without a change to be prepared, then changes at every distance.
+  // Enough steps without a change for the preparation, then changes at various distances.
   for (int steps : {5, 1, 2, 3, 1, 1, 4, 20, 1, 40, 2}) {
     for (int i = 0; i < steps; ++i) ASSERT_EQ(model.Seen(), value) << steps << " " << i;
     model.Change("add", 1);

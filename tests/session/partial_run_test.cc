@@ -21,7 +21,7 @@ struct Setup {
   int threads;
 };
 
-// r1 = a + b; r2 = r1 * c; other = c + 1; with several CPUs every second node is elsewhere.
+// r1 = a + b; r2 = r1 * c; other = c + 1; with several CPUs every second node is on another one.
 class PartialRunTest : public ::testing::TestWithParam<Setup> {
  protected:
   PartialRunTest() {
@@ -227,7 +227,7 @@ TEST_P(PartialRunTest, CloseEndsRunsAndRefusesLaterCalls) {
   }
 }
 
-// A fetch that nothing will ever make: a dequeue of an empty queue.
+// A fetch that is never available: a dequeue of an empty queue.
 void AddEmptyQueue(DefBuilder* graph) {
   auto* queue = graph->Add("queue", "FIFOQueueV2", {});
   (*queue->mutable_attr())["component_types"].mutable_list()->add_type(tensorflow::DT_FLOAT);
@@ -284,7 +284,7 @@ TEST_P(PartialRunTest, OpenRunsHoldNoThreads) {
   }
 }
 
-// The nodes that need no feed, an endless loop among them, run while the client goes on.
+// The nodes that need no feed, including an endless loop, run while the client continues.
 TEST_P(PartialRunTest, SetupWaitsForNoNode) {
   auto* enter = graph_.Float("enter", "Enter", {"one"});
   (*enter->mutable_attr())["frame_name"].set_s("for ever");
@@ -301,7 +301,7 @@ TEST_P(PartialRunTest, SetupWaitsForNoNode) {
   std::vector<Tensor> out;
   const Status status = s->PRun(endless, {}, {"exit"}, &out);
   EXPECT_TRUE(errors::IsDeadlineExceeded(status)) << status;
-  // Its thread is free again. The time of the session is short for a busy machine.
+  // Its thread is free again. The timeout of the session is short for a busy machine.
   Status after = status;
   for (int i = 0; i < 20 && errors::IsDeadlineExceeded(after); ++i) {
     const std::string next = Begin(*s, {"a", "b"}, {"r1"});

@@ -132,7 +132,7 @@ TEST_P(SessionQueueTest, WithinOneStepADequeueWaitsForTheEnqueue) {
   const auto s = Make();
   for (int i = 0; i < 20; ++i) {
     std::vector<Tensor> out;
-    // The names make the dequeues come before the enqueue in any order by name.
+    // The names sort the dequeues before the enqueue.
     ASSERT_TRUE(s->Run({{"xs", Tensor::Vector<int32_t>({i, i + 1, i + 2})}, {"n", Tensor::Scalar(2)}},
                        {"q/dequeue", "q/many"}, {"q/enqueue_many"}, &out)
                     .ok());

@@ -119,13 +119,13 @@ INSTANTIATE_TEST_SUITE_P(Kinds, VariableRaceTest,
 
 using FirstUseTest = StateTest;
 
-// Every first use makes what it uses, or finds what another has just made.
+// Every first use creates the state, or finds it created by another one.
 TEST_F(FirstUseTest, ManyStepsMakeTheStateTogether) {
   constexpr int kNodes = 10;
   graph_.Const("one", Tensor::Scalar(1.0f));
   graph_.Placeholder("x");
   for (int i = 0; i < kNodes; ++i) {
-    // Each by a node of its own, all with one name.
+    // Each by a separate node, all with one name.
     graph_.Node(StrCat("q", i), "FIFOQueueV2", {},
                 {{"component_types", std::vector<DataType>{DataType::kFloat}}, {"shared_name", "shared"}});
     graph_.Node(StrCat("put", i), "QueueEnqueueV2", {StrCat("q", i), "one"},
@@ -152,7 +152,7 @@ TEST_F(FirstUseTest, ManyStepsMakeTheStateTogether) {
   }
 }
 
-// Uses variables and a queue until the session is closed under it; returns how it ended.
+// Uses variables and a queue until the session is closed by another thread; returns the last status.
 Status UseUntilClosed(Session& session) {
   while (true) {
     std::vector<Tensor> out;
@@ -205,7 +205,7 @@ TEST(ResetRaceTest, SessionsEndInOneOfTheirErrorsWhateverTheyWereDoing) {
   };
   for (int i = 0; i < 50 || ended < 20; ++i) reset(i % 2 == 0 ? Containers{} : Containers{"localhost"});
   over = true;
-  // A session that began after the last Reset would go on for ever.
+  // A session that began after the last Reset would run endlessly.
   std::atomic<bool> joined{false};
   std::thread resets([&] {
     while (!joined) reset({});

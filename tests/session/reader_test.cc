@@ -49,7 +49,7 @@ class SessionReaderTest : public ::testing::TestWithParam<const char*> {
     EXPECT_TRUE(WriteFileAtomically(Env::Posix(), path, bytes).ok());
     return path;
   }
-  // A reader with all that is done to it.
+  // A reader with all ops on it.
   tensorflow::NodeDef* AddReader(const std::string& op) {
     tensorflow::NodeDef* const reader = graph_.Add("r", V(op), {});
     graph_.Add("read", V("ReaderRead"), {"r", "q"});

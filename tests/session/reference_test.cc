@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// References that are passed on, temporary variables in loops, and the op that ends the process.
+// Forwarded references, temporary variables in loops, and the op that ends the process.
 #include <gmock/gmock.h>
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that stay in a session from one Run to the next, by handle.
+// Tensors that are kept in a session between Runs, by handle.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ TEST_F(SessionTensorTest, UnknownHandlesAndWrongTypesAreRefused) {
   EXPECT_TRUE(errors::IsInvalidArgument(vector)) << vector;
 }
 
-// The client that doesn't take the handle could never give the tensor back.
+// A client without the handle could never release the tensor.
 TEST_F(SessionTensorTest, WhatIsNotFetchedIsNotKept) {
   ASSERT_TRUE(session_->Run({{"x", Tensor::Scalar(1.0f)}}, {}, {"text"}, nullptr).ok());
   EXPECT_THAT(Get(StrCat("text;0;", kCpu0)), HasSubstr("is not in the session store."));
@@ -91,7 +91,7 @@ TEST_F(SessionTensorTest, AResourceHandleIsFedForTheTensor) {
   EXPECT_EQ(handle.scalar<ResourceHandle>().device, kCpu0);
   ASSERT_TRUE(session_->Run({{"x", handle}}, {"twice"}, {}, &out).ok());
   EXPECT_EQ(out[0].scalar<float>(), 12);
-  // The string form names the same store.
+  // The string form refers to the same store.
   EXPECT_EQ(Get(handle.scalar<ResourceHandle>().name), "6");
 }
 
@@ -149,7 +149,7 @@ TEST_F(SessionTensorTest, PartialRunsKeepAndTakeThem) {
   ASSERT_TRUE(run.ok()) << run.status();
   std::vector<Tensor> out;
   ASSERT_TRUE(session_->PRun(*run, {{"x", Tensor::Scalar(5.0f)}}, {"text"}, &out).ok());
-  // Known before the run is over.
+  // Available before the run is over.
   EXPECT_EQ(Get(out[0].scalar<std::string>()), "10");
   ASSERT_TRUE(session_->PRun(*run, {{"handle", out[0]}}, {"twice", "value"}, &out).ok());
   EXPECT_EQ(out[1].scalar<float>(), 10);

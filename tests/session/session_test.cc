@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 Tensor F(float v) { return Tensor::Scalar(v); }
 float Value(const Tensor& t) { return t.dtype() == DataType::kFloat ? t.scalar<float>() : NAN; }
 
-// How a session is set up; each test runs under each.
+// The configuration of a session; each test runs with each of them.
 struct Setup {
   const char* name;
   int threads;
@@ -42,7 +42,7 @@ class SessionTest : public ::testing::TestWithParam<Setup> {
     o.eliminate_common_subexpressions = GetParam().optimize;
     return o;
   }
-  // With two CPUs, nodes whose name hashes odd go to the second, so that edges are cut.
+  // With two CPUs, nodes whose name has an odd hash are placed on the second, so that edges are cut.
   std::unique_ptr<Session> Make(const DefBuilder& graph) const {
     DefBuilder spread = graph;
     if (GetParam().cpus > 1) {
@@ -151,7 +151,7 @@ TEST_P(SessionTest, FeedsOfTheWrongTypeAreRefusedAndThoseOfAnotherShapeTaken) {
   EXPECT_EQ(out[0].shape(), TensorShape({0, 2}));
 }
 
-// What was computed from the declared shape when the step was compiled is not used for another shape.
+// Values computed from the declared shape at compilation are not used for another shape.
 TEST_P(SessionTest, ShapesThatFeedsDoNotHaveAreNotFolded) {
   DefBuilder g;
   g.ShapedPlaceholder("m", {2, 2});
@@ -226,7 +226,7 @@ TEST_P(SessionTest, ExtendAppendsAndRefusesDuplicates) {
   EXPECT_TRUE(session->Extend(fresh.def()).ok()) << "a failed Extend must leave nothing behind";
 }
 
-// As in TensorFlow, whose sessions do not look at shapes.
+// As in TensorFlow, whose sessions do not check shapes.
 TEST_P(SessionTest, WhatFailsOnlyWhenItIsRunIsTaken) {
   DefBuilder g;
   g.Const("a", Tensor::Vector<float>({3, 3}));
@@ -437,9 +437,9 @@ TEST_P(SessionTest, TraceNamesEveryNodeOnce) {
   RunMetadata metadata;
   std::vector<Tensor> out;
   ASSERT_TRUE(session->Run(options, {{"x", F(2)}}, {"z"}, {}, &out, &metadata).ok());
-  // What a device does itself is listed under its stream.
+  // Work of a device itself is listed under its stream.
   const auto is_stream = [](const DeviceStats& d) { return d.device.ends_with("/stream:all"); };
-  // Other tasks are sent one graph, which they cut.
+  // Other tasks get one graph, which they partition.
   if (!InCluster()) {
     const auto streams = std::ranges::count_if(metadata.devices, is_stream);
     ASSERT_EQ(metadata.devices.size() - static_cast<size_t>(streams), metadata.partition_graphs.size());
@@ -482,7 +482,7 @@ TEST_P(SessionTest, SameSeedsGiveTheSameRandomNumbersInEverySetup) {
   const auto session = Make(g);
   std::vector<Tensor> first, second;
   ASSERT_TRUE(session->Run({}, {"r", "sum"}, {}, &first).ok());
-  // What TensorFlow's generator gives for seed 1, seed2 0 and seven values, and in its second run.
+  // The values of TensorFlow's generator for seed 1, seed2 0 and seven values, and of its second run.
   EXPECT_FLOAT_EQ(first[0].data<float>()[0], 0.812696457f);
   EXPECT_EQ(first[1].data<float>()[5], first[0].data<float>()[5] * 2) << "one node runs once a step";
   ASSERT_TRUE(session->Run({}, {"sum", "r"}, {}, &second).ok());
@@ -531,7 +531,7 @@ TEST(SessionTimeoutTest, StepThatWaitsForeverEndsAtItsDeadline) {
   auto session = *NewSession(options);
   const Status created = session->Create(g.def());
   if (!created.ok()) {
-    // Graphs of clients may not name internal ops; then nothing can wait here.
+    // Graphs of clients may not contain internal ops; then nothing can wait here.
     EXPECT_THAT(created.message(), HasSubstr("_Recv"));
     return;
   }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Gradients that are slices, on their way through branches, loops and other ops.
+// Gradients that are slices, through branches, loops and other ops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class SlicesGradientTest : public LoopTest {
     EXPECT_TRUE(grads[0].IsSlices());
     return grads[0].slices;
   }
-  // The indices of the gradient when it is computed.
+  // The indices of the gradient at run time.
   std::vector<int32_t> IndicesOf(const IndexedSlices& slices, const ClientSession::Feeds& feeds) {
     const Tensor indices = Run(feeds, {slices.indices})[0];
     return {indices.data<int32_t>(), indices.data<int32_t>() + indices.num_elements()};
@@ -189,7 +189,7 @@ TEST_P(SlicesGradientTest, SettingsAreThoseOfTensorFlow) {
   const Output a = Input("a"), b = ops::Mul(scope_, a, 2.0), unused = Input("unused");
   const Output c = ops::Add(scope_, ops::Mul(scope_, a, b), ops::Mul(scope_, b, b));
   std::vector<GradientValue> grads;
-  // With b held still.
+  // With constant b.
   ASSERT_EQ(
       AddSymbolicGradients(scope_, {c}, {a, b, unused},
                            GradientSettings{.stop_gradients = {b}, .zeros_for_unconnected = true}, &grads),
@@ -221,7 +221,7 @@ TEST_P(SlicesGradientTest, ColocatedNodesNameTheirOperation) {
   EXPECT_EQ(RunScalar({{a, 3.0}}, grads[0].dense), 6);
 }
 
-// Gradients of a program's own. The name is registered once for the process.
+// User-defined gradients. The name is registered once for the process.
 Status RegisterTripled() {
   static const Status status = RegisterGradient("SlicesTest.Tripled", [](GradientCall& call) -> Status {
     if (call.num_inputs() != 1 || call.input(1).IsSet() || !call.wants(0))

@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// A graph whose session is made by the first use, with options that may be set until then.
+// A graph whose session is created by the first use, with options that may be set until then.
 class StateTest : public ::testing::Test {
  protected:
   Session& session() {
@@ -33,7 +33,7 @@ class StateTest : public ::testing::Test {
     MR_RETURN_IF_ERROR(session().Run(feeds, fetches, {}, &out));
     return out;
   }
-  // The only fetch; an empty tensor, and a failure of the test, when there is none.
+  // The only fetch; an empty tensor, and a failure of the test, if there is none.
   Tensor GetOne(const std::string& fetch, const Session::Feeds& feeds = {}) {
     auto out = Get({fetch}, feeds);
     EXPECT_TRUE(out.ok()) << fetch << ": " << out.status();

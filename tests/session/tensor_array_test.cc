@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Arrays and stacks of tensors in a session: values, every error, and how long they live.
+// Arrays and stacks of tensors in a session: values, all errors, and lifetimes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -160,7 +160,7 @@ TEST_F(TensorArrayTest, BadWritesAreRefused) {
 
 TEST_F(TensorArrayTest, TypesMustAgree) {
   const Array array =
-      Make(1);  // whose element shape is not known, so neither is its type when the graph is built
+      Make(1);  // with an unknown element shape, so its type is unknown when the graph is built, too
   ExpectError(Write(array, 0, 1, array.flow),
               "TensorArray dtype is float but Op is trying to write dtype int32.");
   ExpectError(Read(array, 0, array.flow, DataType::kInt32),

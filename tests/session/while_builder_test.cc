@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The graphs that Cond and While build: names, captured tensors, control inputs, and what is refused.
+// The graphs that Cond and While build: names, captured tensors, control inputs, and refused arguments.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using Outputs = std::vector<Output>;
 
 class ControlFlowGraphTest : public ::testing::Test {
  protected:
-  // "op <- input, ^control": what a node is and what it takes.
+  // "op <- input, ^control": the op of a node and its inputs.
   std::string Describe(const std::string& name) const {
     const Node* node = scope_.graph().FindNode(name);
     if (node == nullptr) return "no such node";

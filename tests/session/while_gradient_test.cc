@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of loops and branches: closed forms, and differences up to the second order.
+// Gradients of loops and branches: closed forms, and finite differences up to the second order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ class WhileGradientTest : public LoopTest {
  protected:
   const Output n_ = Input("n", DataType::kInt32);
 
-  // n times vars = body(vars, iteration).
+  // Repeats vars = body(vars, iteration) n times.
   using Step = std::function<Outputs(const Scope&, const Outputs&, const Output&)>;
   static Outputs Repeat(const Scope& scope, const Output& n, std::vector<millrace::Input> vars,
                         const Step& body, const WhileOptions& options = {}) {
@@ -77,7 +77,7 @@ TEST_P(WhileGradientTest, GeometricSeriesWithATripCountOfTheData) {
 }
 
 TEST_P(WhileGradientTest, NewtonsIteration) {
-  // The square root of a; its derivative by way of the iteration.
+  // The square root of a; its derivative through the iteration.
   const Output a = Input("a");
   const Output root = While(
       scope_, {a},
@@ -225,7 +225,7 @@ TEST_P(WhileGradientTest, ShapesMayChangeFromIterationToIteration) {
 }
 
 TEST_P(WhileGradientTest, ArraysInLoopsAgreeWithDifferences) {
-  // Reads xs, writes ys, and reads back what the iteration before wrote.
+  // Reads xs, writes ys, and reads the element written in the previous iteration.
   const Output x = Input("x", {3, 2}), w = Input("w", {2});
   const ops::TensorArrayV3 in(scope_, n_, DataType::kDouble);
   const ops::TensorArrayV3 out(scope_, n_, DataType::kDouble, ops::TensorArrayV3::ClearAfterRead(false));
@@ -254,7 +254,7 @@ Output ListOp(const Scope& scope, const char* op, std::initializer_list<millrace
 }
 
 TEST_P(WhileGradientTest, ListsInLoopsAgreeWithDifferences) {
-  // The same with lists: one that all iterations read, and one that goes from each to the next.
+  // The same with lists: one that all iterations read, and one that is passed from each to the next.
   const Output x = Input("x", {3, 2}), w = Input("w", {2});
   const Output in = ListOp(scope_, "TensorListFromTensor", {x, -1}, false);
   const Output out = ListOp(scope_, "TensorListReserve", {-1, n_});

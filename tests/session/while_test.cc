@@ -50,7 +50,7 @@ TEST_P(WhileTest, TripCountsDependOnData) {
 }
 
 TEST_P(WhileTest, LoopsNest) {
-  // Pascal's triangle modulo nothing: sum over i < n of sum over j < i of i * j.
+  // A nested loop: the sum over i < n of the sum over j < i of i * j.
   const Output n = Input("n", DataType::kInt32);
   const Outputs out = While(
       scope_, {0, 0}, [&](const Scope& s, const Outputs& v) { return Below(s, v[0], n); },
@@ -71,7 +71,7 @@ TEST_P(WhileTest, LoopsNest) {
 }
 
 TEST_P(WhileTest, BranchesInLoopsAndLoopsInBranches) {
-  // The length of the Collatz sequence; 0 when it is not asked for.
+  // The length of the Collatz sequence; 0 if it is not requested.
   const Output begin = Input("begin", DataType::kInt32);
   const Output asked = Input("asked", DataType::kBool);
   const Outputs out = Cond(

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Steps that are aborted at each of their kernels, one after the other: the error is the right one, nothing
-// is left behind, and the next step gives the right results.
+// remains, and the next step gives the right results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ class AbortTest : public ::testing::TestWithParam<Setup> {
     Drain();
     return GetCpuAllocatorImpl().Stats().bytes_in_use;
   }
-  // False when the step ended before that.
+  // False if the step ended before that.
   bool AbortOnce(int64_t n, FaultInjector::AbortKind kind) {
     FaultInjector& faults = *session_->faults_for_test();
     faults.AbortAt(n, kind);
@@ -82,7 +82,7 @@ class AbortTest : public ::testing::TestWithParam<Setup> {
     if (kind == FaultInjector::AbortKind::kError) {
       EXPECT_EQ(status.code(), ErrorCode::kAborted);
       EXPECT_THAT(status.message(), HasSubstr(FaultInjector::kAbortText));
-    } else if (!status.ok()) {  // the last kernel may have been it
+    } else if (!status.ok()) {  // it may have been the last kernel
       EXPECT_EQ(status.code(), ErrorCode::kCancelled) << status;
     }
     if (status.ok()) ExpectRight(out);
@@ -153,7 +153,7 @@ TEST(RandomProgramTest, GraphAndTreeComputeTheSame) {
   }
 }
 
-// Sets the variable for as long as it lives.
+// Sets the variable during its lifetime.
 class TestConfigTest : public ::testing::Test {
  protected:
   TestConfigTest() {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// cancel_latency [--tries=100] [--limit_ms=0]: for each operation that waits, and for endless loops, the
-// time from the cancellation of its step to the return of Run: by a deadline, by another node's
-// error, and by closing the session. Prints the worst and the mean of the tries; with a limit, status 1 when
-// the worst of all is above.
+// cancel_latency [--tries=100] [--limit_ms=0]: for each operation that waits, and for endless loops, the time
+// from the cancellation of its step to the return of Run: by a deadline, by another node's error, and by
+// closing the session. Prints the maximum and the mean of the tries; with a limit, the exit status is 1 if
+// the overall maximum exceeds it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -47,9 +47,9 @@ class Cases {
  public:
   struct Case {
     std::string name;
-    Names setup;         // targets that are run first, each in its own step
-    std::string target;  // what waits for ever
-    // Whether other nodes of the step run meanwhile even when it has one thread.
+    Names setup;         // targets that are run first, each in a separate step
+    std::string target;  // waits endlessly
+    // Whether other nodes of the step run meanwhile even if it has one thread.
     bool lets_others_run = true;
   };
 
@@ -134,7 +134,7 @@ class Cases {
     Node("barrier", "Barrier", {}, barrier);
     Node("barrier/take", "BarrierTakeMany", {"barrier", "n"}, {{"component_types", kOneInt}});
     Waits("BarrierTakeMany", "barrier/take");
-    // The op that makes an area says how much it holds.
+    // The op that creates an area determines its capacity.
     const AttrMap area = {{"dtypes", kOneInt}, {"shared_name", std::string("area")}};
     AttrMap limited = area;
     limited.Set("capacity", int64_t{1});
@@ -273,7 +273,7 @@ Clock::duration TryOnce(Session& session, const Cases::Case& c, Way way) {
   return returned - told;
 }
 
-// The worst of all.
+// Returns the overall maximum.
 double Measure(int tries) {
   const Cases cases;
   double worst = 0;

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// kill_training --kills=N [--seed=S]: kills a training (SIGKILL) at N random moments and starts it again each
+// kill_training --kills=N [--seed=S]: kills a training (SIGKILL) at N random moments and restarts it each
 // time. The training has an input pipeline with threads, saves a checkpoint every few steps and writes a
-// summary of each. Every other start writes its checkpoints behind the steps. After each kill the event files
-// have to be readable, the newest checkpoint must have the values of one step, and every step that was done
-// again must have had the same loss as before. When a training ends, its weights have to be those of one
-// without interruption, and no unfinished file may be left; then another one begins.
+// summary of each. Every other run writes its checkpoints in the background. After each kill the event files
+// have to be readable, the newest checkpoint must have the values of one step, and every repeated step must
+// have the same loss as before. When a training ends, its weights have to be those of an uninterrupted one,
+// and no unfinished file may remain; then another one begins.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -67,8 +67,8 @@ Dataset Input(const Scope& scope) {
       .Prefetch(4);
 }
 
-// Fits a polynomial to the sine. Each step also adds one to a large variable, whose values are therefore all
-// the same at any time.
+// Fits a polynomial to the sine. Each step also adds one to a large variable, all of whose values are
+// therefore always equal.
 Status Train(const std::string& folder, bool behind) {
   const Scope scope = Scope::NewRootScope();
   const GraphVariable step = CreateGlobalStep(scope);
@@ -118,7 +118,7 @@ pid_t Start(const char* program, const std::string& folder, bool behind) {
   return child;
 }
 
-// What waitpid says of a process that ends by itself or by a kill.
+// The result of waitpid for a process that ends by itself or by a kill.
 int End(pid_t child) {
   const Clock::time_point deadline = Clock::now() + kPatience;
   int status = 0;
@@ -166,10 +166,10 @@ Losses ReadAllEvents(const std::string& folder) {
   return losses;
 }
 
-// The newest checkpoint has the counters of its step, all of them.
+// All counters in the newest checkpoint must be those of its step.
 void CheckCounters(const std::string& folder) {
   const std::string prefix = LatestCheckpoint(folder);
-  if (prefix.empty()) return;  // killed before the first
+  if (prefix.empty()) return;  // killed before the first one
   const float expected = std::strtof(prefix.c_str() + prefix.rfind('-') + 1, nullptr);
   const auto reader = io::BundleReader::Open(Env::Posix(), prefix);
   Check(reader.status(), prefix);

@@ -95,7 +95,7 @@ std::vector<FunctionBuilder> Functions() {
   return all;
 }
 
-// A node by the name of its op, with one result at most.
+// Adds a node by the name of its op, with at most one result.
 Output AddOp(const Scope& scope, const char* op, const std::vector<Input>& inputs, const OpAttrs& attrs = {},
              Operation* operation = nullptr) {
   OpMaker maker(scope, op, attrs);
@@ -236,7 +236,7 @@ std::vector<Output> RandomProgram::Emit(const Scope& outer, const State& state, 
         to = AsScalar(scope, AddOp(scope, kFunctions[s.op % 3], {a, b}));
         break;
       case Kind::kQueue: {
-        // Which value comes out depends on other steps; that one comes does not.
+        // The value depends on other steps, but one always comes.
         const Operation enqueued = AddQueueOp(outer, "QueueEnqueueV2", {state.queue}, InputList({a}));
         const Output out = AddOp(outer.WithControlDependencies({enqueued}), "QueueDequeueV2", {state.queue},
                                  IntComponents());
@@ -261,7 +261,7 @@ std::vector<Output> RandomProgram::Emit(const Scope& outer, const State& state, 
         values = EmitLoop(outer, state, s, values);
         break;
     }
-    if (values.size() != kInputs) return std::vector<Output>(kInputs);  // the scope has the error
+    if (values.size() != kInputs) return std::vector<Output>(kInputs);  // the error is in the scope
   }
   return values;
 }

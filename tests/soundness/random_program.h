@@ -12,29 +12,29 @@
 
 namespace millrace {
 
-// A random program over a few integers: arithmetic, nested conditions and loops, arrays, calls of functions
+// A random program over a few integers: arithmetic, nested conditions and loops, arrays, function calls
 // (inlined or not, with loops inside), a queue and a variable, on one or several CPUs. It exists as a graph
-// and as a tree that can be evaluated directly. The same for the same seed.
+// and as a tree that can be evaluated directly. Equal seeds give equal programs.
 class RandomProgram {
  public:
   static constexpr int kInputs = 3;
   static constexpr int64_t kModulus = 1009;  // all values are in [0, kModulus)
   using Values = std::vector<int32_t>;
 
-  // `size`: statements, those in branches and bodies included, at most about this many.
+  // `size`: the approximate maximum number of statements, including those in branches and bodies.
   RandomProgram(uint32_t seed, int size, int cpus);
 
   const tensorflow::GraphDef& def() const { return def_; }
   // The graph's feeds, one scalar int32 each, and fetches.
   std::vector<std::string> feeds() const;
   const std::vector<std::string>& fetches() const { return fetches_; }
-  // Target to be run first. Then "counter_value" is 0.
+  // Target to be run first. It sets "counter_value" to 0.
   static constexpr const char* kInit = "init";
   // Target that adds one to "counter_value", a scalar int64 to be fetched.
   static constexpr const char* kCount = "count";
   static constexpr const char* kCounter = "counter_value";
-  // Steps that end early leave values in the queue. Target that takes out up to as many as it is fed, and the
-  // name of that feed, a scalar int32; then what tells how many there are.
+  // Steps that end early leave values in the queue. The target that removes up to the fed number, and the
+  // name of that feed, a scalar int32; then the fetch of the number of values.
   static constexpr const char* kDrain = "drain";
   static constexpr const char* kDrainCount = "drain_count";
   static constexpr const char* kQueueSize = "queue_size";

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// soak --seconds=N [--seed=S]: random programs run by several clients at once, in sessions that are set up at
-// random, while steps time out, are aborted and cancelled, and sessions are closed and reset under them.
-// Wrong results, unexpected errors, tensors left behind and hangs end it with status 1.
+// soak --seconds=N [--seed=S]: several clients run random programs concurrently, in sessions with random
+// options, while steps time out, are aborted and cancelled, and sessions are closed and reset meanwhile.
+// Wrong results, unexpected errors, leaked tensors and hangs end it with status 1.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Steps that wait for values which an aborted step has taken away end by this.
+// The time limit of steps that wait for values which an aborted step has taken.
 constexpr int64_t kLongTimeoutMs = 2000;
 constexpr auto kHangAfter = seconds(60);
 
@@ -46,7 +46,7 @@ int64_t ResidentKiB() {
   return resident * 4;
 }
 
-// All numbers are of the whole program.
+// Totals of the whole run.
 struct Totals {
   std::atomic<int64_t> rounds{0}, right{0}, aborted{0}, cancelled{0}, late{0}, gone{0}, partial{0};
   std::atomic<int64_t> worst_return_us{0};  // from a deadline to the return
@@ -59,7 +59,7 @@ struct Totals {
   int64_t progress() const { return rounds + right + aborted + cancelled + late + gone + partial; }
 };
 
-// Ends the program with a description when nothing moves any more.
+// Ends the program with a description if there is no more progress.
 class Watchdog {
  public:
   static constexpr int kMaxClients = 8;
@@ -152,8 +152,8 @@ class Round {
   std::atomic<int> running_{0};
   std::atomic<bool> gone_{false};  // the session may have been closed or reset
   std::atomic<int64_t> started_{0}, succeeded_{0};
-  std::atomic<int> failed_{0};  // since the queue was emptied
-  SharedMutex drain_mu_;        // held by steps; alone to empty the queue
+  std::atomic<int> failed_{0};  // since the queue was last emptied
+  SharedMutex drain_mu_;        // held by steps; exclusively to empty the queue
 };
 
 void Round::MakeSession() {
@@ -177,7 +177,7 @@ void Round::MakeSession() {
   running_ = clients_;
 }
 
-// Aborts steps while the clients run, and perhaps closes or resets the session in the end.
+// Aborts steps while the clients run, and sometimes closes or resets the session at the end.
 void Round::Disturb() {
   const bool aborts = Pick(2) == 0;
   const int end = Pick(6);
@@ -295,7 +295,7 @@ void Round::WaitForNothing(std::mt19937& random) {
   Count(status);
 }
 
-// Feeds one value first, then the others; now and then it is given up half-way.
+// Feeds one value first, then the others; sometimes the run is abandoned in between.
 void Round::PartialRun(std::mt19937& random) {
   const RandomProgram::Values inputs = RandomInputs(random);
   Session::Feeds feeds = FeedsOf(inputs);
@@ -373,7 +373,7 @@ void Soak(seconds time, uint32_t seed) {
     const auto round_seed = static_cast<uint32_t>(random());
     Round(round_seed, totals, watchdog).Run();
     const int64_t now = GetCpuAllocatorImpl().Stats().bytes_in_use;
-    // The first round leaves what the library keeps for good.
+    // The first round includes memory that the library keeps permanently.
     if (totals.rounds == 0) bytes = now;
     if (now != bytes) {
       Fail(StrCat(now - bytes, " bytes more in use after the round of seed ", round_seed, " than before"));

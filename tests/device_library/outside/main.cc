@@ -40,7 +40,7 @@ void ExpectRun(const mr::ClientSession& session, const mr::ClientSession::Feeds&
   Check(std::vector<float>(values.begin(), values.end()) == expected, what, out[0].ToString());
 }
 
-// The layer runs on the device by its priority; Neg, without a kernel there, on the CPU.
+// The layer runs on the device because of its priority; Neg, which has no kernel there, on the CPU.
 void TestPlacementByPriority() {
   const mr::Scope scope = mr::Scope::NewRootScope();
   const mr::Output x = ops::Placeholder(scope, mr::DataType::kFloat);
@@ -52,7 +52,7 @@ void TestPlacementByPriority() {
   Check(npu::NumKernelsRun() == before + 2, "two kernels run on the device");
 }
 
-// A variable in the memory of one device; another one reads it.
+// A variable in the memory of one device; a node on another one reads it.
 void TestTwoDevices() {
   const mr::Scope scope = mr::Scope::NewRootScope();
   const mr::Scope first = scope.WithDevice("/device:NPU:0"), second = scope.WithDevice("/device:NPU:1");

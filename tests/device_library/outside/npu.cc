@@ -25,7 +25,7 @@ void CopyInverted(const void* from, void* to, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) target[i] = static_cast<unsigned char>(~source[i]);
 }
 
-// What the arithmetic of the device sees of a tensor in its memory.
+// The values of a tensor in the device's memory, as its arithmetic sees them.
 std::vector<float> Read(const Tensor& tensor) {
   std::vector<float> values(static_cast<size_t>(tensor.num_elements()));
   if (!values.empty()) CopyInverted(tensor.raw_data(), values.data(), tensor.num_bytes());

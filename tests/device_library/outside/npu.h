@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device type outside the engine's tree: "NPU". Its memory holds every byte inverted, so whoever reads it
-// as host memory gets wrong numbers. Work is done at once; a device that works later has a Stream, too.
+// A device type outside the engine's tree: "NPU". Its memory holds every byte inverted, so reading it as host
+// memory gives wrong numbers. Work is done at once; a device that works later also has a Stream.
 #pragma once
 
 #include <atomic>
@@ -36,10 +36,10 @@ class Npu final : public millrace::Device {
   NpuMemory memory_;
 };
 
-// How many kernels of the type have run in the process.
+// The number of kernel runs of this type in the process.
 int64_t NumKernelsRun();
 
-// Registers the type and its kernels. Sessions have as many NPUs as their device_count says.
+// Registers the type and its kernels. Sessions have the number of NPUs in their device_count.
 millrace::Status RegisterNpu();
 
 }  // namespace npu

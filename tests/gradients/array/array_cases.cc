@@ -21,7 +21,7 @@ Exprs AllOutputs(const Expr& first) {
   return outputs;
 }
 
-// An op whose inputs are one x and then constants.
+// An op whose first input is x and whose other inputs are constants.
 GradientCase WithConstants(const char* op, const char* label, const Tensor& x, std::vector<Tensor> constants,
                            AttrMap attrs = {}) {
   GradientCase c{.op = op, .label = label, .xs = {x}, .ys = {}};
@@ -44,7 +44,7 @@ void AddConcatCases(std::vector<GradientCase>* cases) {
       cases->push_back({.op = "ConcatV2", .label = label, .xs = xs, .ys = [=](GraphBuilder& b, auto& x) {
                           return Exprs{Op("ConcatV2", {Operand(x), Scalar(b, DataType::kInt64, axis)})};
                         }});
-      if (axis < 0) continue;  // the first version did not count from the end
+      if (axis < 0) continue;  // the first version does not count from the end
       cases->push_back({.op = "Concat", .label = label, .xs = xs, .ys = [=](GraphBuilder& b, auto& x) {
                           return Exprs{Op("Concat", {Scalar(b, kInt32, axis), Operand(x)})};
                         }});

@@ -10,7 +10,7 @@ using Exprs = std::vector<Expr>;
 Expr Constant(GraphBuilder& b, const Tensor& t) { return Expr(b, b.Constant(t)); }
 Tensor Ints(const std::vector<int32_t>& values) { return Tensor::Vector<int32_t>(values); }
 
-// An op that moves elements, with the integers that say how.
+// An op that moves elements, with the integers that determine how.
 GradientCase Move(const std::string& op, const TensorShape& shape, const AttrMap& attrs,
                   const std::vector<Tensor>& how) {
   return {.op = op, .label = shape.ToString(), .xs = {Values(shape)}, .ys = [=](GraphBuilder& b, auto& x) {

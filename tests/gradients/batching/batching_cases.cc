@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Batches of one step, which are full at once.
+// Batches of a single step, which are full at once.
 #include "cases.h"
 
 namespace millrace {

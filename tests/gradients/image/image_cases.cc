@@ -60,7 +60,7 @@ GradientCase CropCase(const std::string& label, const std::vector<float>& box, i
           .delta = 2e-3};
 }
 
-// Colours with every order of the channels.
+// Colours with all orders of the channels.
 GradientCase RgbCase() {
   const std::vector<double> colours = {0.9, 0.5, 0.2, 0.8, 0.1, 0.4, 0.3, 0.7, 0.6,
                                        0.1, 0.6, 0.3, 0.2, 0.4, 0.9, 0.5, 0.1, 0.7};

@@ -48,7 +48,7 @@ void AddFactors(std::vector<GradientCase>* cases) {
   cases->push_back(Case("SelfAdjointEigV2", "values", {Values({2, 3, 3})}, [](GraphBuilder&, const Exprs& e) {
     return Op("SelfAdjointEigV2", {Positive(e[0])}, {{"compute_v", false}});
   }));
-  // Values and vectors; their squares, as the sign of a vector is arbitrary.
+  // Values and vectors; squares of these, as the sign of a vector is arbitrary.
   cases->push_back(Case("SelfAdjointEigV2", "vectors", {Values({3, 3})}, [](GraphBuilder&, const Exprs& e) {
     const Expr values = Op("SelfAdjointEigV2", Positive(e[0])), v = values.Sibling(1);
     return Op("Mul", {Op("Square", v), ExpandDims(values, 0)});

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Gradients that can only be built where the sizes of the matrices are known.
+// Gradients that can only be built if the sizes of the matrices are known.
 #include <gtest/gtest.h>
 
 #include "autodiff/graph_builder.h"

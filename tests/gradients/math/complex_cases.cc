@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of functions of complex numbers: dy * conj(dy/dx) where there is a derivative.
+// Gradients of functions of complex numbers: dy * conj(dy/dx) if there is a derivative.
 #include "cases.h"
 
 namespace millrace {
@@ -14,7 +14,7 @@ void AddPartsOfNumbers(std::vector<GradientCase>* cases) {
     for (const TensorShape& shape : {TensorShape({2, 3}), TensorShape(), TensorShape({0, 2})}) {
       cases->push_back(OneOp(op, {ComplexValues(shape, 0.3, 1.5)}, {{"Tout", kDouble}}));
       cases->back().label = StrCat("of ", shape);
-      // Would need the derivative of x / |x|, which the gradient takes for constant.
+      // This would need the derivative of x / |x|, which the gradient treats as constant.
       cases->back().second = cases->back().op != "ComplexAbs";
     }
   }
@@ -30,7 +30,7 @@ void AddPartsOfNumbers(std::vector<GradientCase>* cases) {
 }
 
 void AddElementwise(std::vector<GradientCase>* cases) {
-  // The branch cuts are outside of the squares from which the numbers are.
+  // The branch cuts are outside of the squares of the inputs.
   for (const char* op : {"Acos",    "Acosh", "Asin", "Asinh", "Atan",   "Atanh", "Cos",        "Cosh",
                          "Exp",     "Expm1", "Inv",  "Log",   "Log1p",  "Neg",   "Reciprocal", "Rsqrt",
                          "Sigmoid", "Sin",   "Sinh", "Sqrt",  "Square", "Tan",   "Tanh"}) {

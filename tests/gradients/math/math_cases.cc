@@ -29,13 +29,13 @@ std::vector<GradientCase> UnaryMathCases() {
       {"Exp", -2, 2},
       {"Expm1", -2, 2},
       {"Inv", 0.5, 2, true},
-      {"Lgamma", 0.5, 4, false, false},  // the derivative of its derivative needs an op that there is not
+      {"Lgamma", 0.5, 4, false, false},  // the derivative of its derivative needs an op that does not exist
       {"Log", 0.4, 3},
       {"Log1p", -0.5, 2},
       {"Neg", -2, 2},
       {"Reciprocal", 0.5, 2, true},
       {"Rsqrt", 0.4, 3},
-      {"Sign", 0.4, 3, true, false},  // it is zero, which has no gradient
+      {"Sign", 0.4, 3, true, false},  // its gradient is zero, which has no gradient
       {"Sigmoid", -2, 2},
       {"Sin", -2, 2},
       {"Sinh", -2, 2},
@@ -51,7 +51,7 @@ std::vector<GradientCase> UnaryMathCases() {
         row.op, {row.both_signs ? BothSigns(shape, row.low, row.high) : Values(shape, row.low, row.high)}));
     cases.back().second = row.second;
   }
-  // Gradients that are ops, as functions of both of their inputs.
+  // Ops that compute gradients, as functions of both of their inputs.
   for (const char* op : {"InvGrad", "ReciprocalGrad", "RsqrtGrad", "SigmoidGrad", "SqrtGrad", "TanhGrad"}) {
     cases.push_back(OneOp(op, {Values({2, 3}, 0.4, 2), Values({2, 3}, -2, 2, 5)}));
   }
@@ -117,7 +117,7 @@ std::vector<GradientCase> BinaryMathCases() {
   cases.push_back({.op = "Mul", .label = "by itself", .xs = {Values({2, 3})}, .ys = [](auto&, auto& x) {
                      return std::vector<Expr>{x[0] * x[0]};
                    }});
-  // 0^y is constant in y; the exponents are such that the derivative in x exists, too.
+  // 0^y is constant in y; with these exponents the derivative in x exists, too.
   cases.push_back({.op = "Pow",
                    .label = "of zero",
                    .xs = {Tensor::Vector<double>({0, 0}), Tensor::Vector<double>({2, 3})},
@@ -206,7 +206,7 @@ std::vector<GradientCase> ReductionCases() {
           c.ys = [op, axes, keep_dims, fed](GraphBuilder& b,
                                             const std::vector<Expr>& x) -> std::vector<Expr> {
             Expr a = Vector(b, kInt32, axes);
-            // A value that no static analysis sees through.
+            // A value that is unknown to static analysis.
             if (fed) a = a + CastTo(0.0 * Op("Size", x[0]), kInt32);
             return {Op(op, {x[0], a}, {{"keep_dims", keep_dims}})};
           };
@@ -216,7 +216,7 @@ std::vector<GradientCase> ReductionCases() {
     }
     const Tensor zero_axis = Tensor::Scalar<int32_t>(0);
     for (const TensorShape& shape : {TensorShape({0, 2}), TensorShape({3})}) {
-      if (shape.num_elements() == 0 && op[0] == 'M') continue;  // no mean and no extremum of nothing
+      if (shape.num_elements() == 0 && op[0] == 'M') continue;  // no mean, minimum or maximum of no elements
       cases.push_back({.op = op,
                        .label = StrCat("scalar axis of ", shape),
                        .xs = {Values(shape)},

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Special functions, and what else of element-wise math came after TensorFlow 1.2.
+// Special functions, and other element-wise functions added after TensorFlow 1.2.
 #include "cases.h"
 
 namespace millrace {
@@ -66,7 +66,7 @@ std::vector<GradientCase> SumCases() {
       add("CumulativeLogsumexp", "", {x}, [=](GraphBuilder& b, const Exprs& e) {
         const Expr sums = Op("CumulativeLogsumexp", {e[0], Scalar(b, DataType::kInt32, 1)},
                              {{"reverse", reverse}, {"exclusive", exclusive}});
-        return Op("Exp", sums);  // nothing is e^lowest
+        return Op("Exp", sums);  // the sum of no elements is e^lowest
       });
       cases.back().label = StrCat(reverse ? "reverse" : "", exclusive ? "exclusive" : "");
       cases.back().second = false;

@@ -8,11 +8,11 @@ namespace {
 using Exprs = std::vector<Expr>;
 constexpr DataType kInt32 = DataType::kInt32;
 
-// On both sides of the bends at 0 and 6, and not too near.
+// On both sides of the kinks at 0 and 6, and not too near.
 Tensor AroundBends() { return Tensor::From<double>({-1.5, -0.4, 0.5, 1.2, 5.2, 6.8}, TensorShape({2, 3})); }
 
 GradientCase CrossEntropy(const char* label, std::vector<int> outputs) {
-  // The derivatives take it for granted that the labels of a row add up to 1.
+  // The derivatives assume that the labels of a row sum to 1.
   const Tensor labels = Tensor::From<double>({0.2, 0.5, 0.3, 0.1, 0.15, 0.75}, TensorShape({2, 3}));
   return {.op = "SoftmaxCrossEntropyWithLogits",
           .label = label,
@@ -179,7 +179,7 @@ void AddLaterConvolutions(std::vector<GradientCase>* cases) {
       {1, 2, 2, 1}, {2, 2, 1, 2}, {1, 2, 3, 2});
 }
 
-// The parameters are inputs, too; estimates are not differentiated.
+// The parameters are inputs, too; running estimates are not differentiated.
 void AddNorms(const std::string& op, const std::string& format, bool training,
               std::vector<GradientCase>* cases) {
   const AttrMap attrs = {{"epsilon", 0.01f}, {"data_format", format}, {"is_training", training}};

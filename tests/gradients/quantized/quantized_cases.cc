@@ -7,8 +7,8 @@ namespace {
 
 using Exprs = std::vector<Expr>;
 
-// Staircases with steps of 1, so that differences over whole steps are exact. Some values are beyond the
-// ends.
+// Step functions with steps of 1, so that differences over whole steps are exact. Some values are beyond the
+// limits.
 GradientCase FakeQuantCase(const std::string& op, const AttrMap& attrs, const std::vector<Tensor>& limits) {
   return {.op = op,
           .label = "",

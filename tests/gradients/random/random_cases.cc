@@ -7,7 +7,7 @@ namespace {
 
 std::vector<GradientCase> RandomCases() {
   std::vector<GradientCase> cases;
-  // Each run draws other samples, so that means are compared: they are alpha, and move as it does.
+  // Each run draws other samples, so that means are compared: they are alpha, with derivative 1.
   cases.push_back(
       {.op = "RandomGamma",
        .label = "",

@@ -61,7 +61,7 @@ void AddSparseCases(std::vector<GradientCase>* cases) {
                     }});
 }
 
-// A matrix and a vector's worth of values, at places that partly agree.
+// Sparse matrices and vectors with partly equal indices.
 void AddSumCases(std::vector<GradientCase>* cases) {
   const Tensor x = Values({3}), y = Values({3}, -1.3, 1.4, 2);
   const Tensor a = Pairs({0, 1, 1, 0, 1, 2}), other = Pairs({0, 0, 1, 0, 1, 2}), shape = Longs({2, 3});

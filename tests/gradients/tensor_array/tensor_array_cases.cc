@@ -7,7 +7,7 @@ namespace {
 
 using Exprs = std::vector<Expr>;
 
-// An array of doubles with the flow that orders what is done to it. `version`: "", "V2" or "V3".
+// An array of doubles with the flow that orders its operations. `version`: "", "V2" or "V3".
 class Array {
  public:
   Array(GraphBuilder& b, const char* version, int size)

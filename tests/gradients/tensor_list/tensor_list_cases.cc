@@ -48,7 +48,7 @@ Exprs PushedAndPopped(GraphBuilder& b, const Exprs& x) {
   return {popped.Sibling(1) * again.Sibling(1), l.Pop(two).Sibling(1)};
 }
 
-// Only the element below the last is used.
+// Only the second-to-last element is used.
 Exprs PoppedOnly(GraphBuilder& b, const Exprs& x) {
   const Lists l(b);
   const Expr rest = l.Pop(l.Push(l.Push(l.Empty(), x[0]), x[1]));

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program outside of the repository that uses an installed Millrace: every public header, the training of a
-// model, a session, errors. It reports failures on standard error and in its exit code.
+// A program outside of the repository that uses an installed Millrace: every public header, training a model,
+// a session, errors. It reports failures on standard error and in its exit code.
 #include <millrace/client_session.h>
 #include <millrace/dtype.h>
 #include <millrace/gradients.h>
@@ -86,7 +86,7 @@ Status Train() {
   return Expect(std::abs(values[0].scalar<float>() - 3.f) < 1e-4f, "w did not reach 3");
 }
 
-// An op and a kernel of a library.
+// An op and a kernel of a loaded library.
 Status LoadOps(const std::string& library) {
   MR_RETURN_IF_ERROR(Expect(errors::IsNotFound(millrace::LoadLibrary("./no_such_library.so").status()),
                             "a library that is not there"));
@@ -111,7 +111,7 @@ Status LoadOps(const std::string& library) {
   return Expect(values[1].flat<float>()[0] == 7.f, "the gradient that the library has in C");
 }
 
-// Errors, traces and devices cross the border of the library, too.
+// Errors, traces and devices are also passed across the boundary of the library.
 Status LookAround() {
   const Scope root = Scope::NewRootScope();
   const Output bad = ops::MatMul(root.WithOpName("m"), {{1.f, 2.f}}, {{1.f, 2.f}});

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that read and write WAV files. What is an error in a file is tested beside the reader.
+// The kernels that read and write WAV files. Errors of files are tested with the reader.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

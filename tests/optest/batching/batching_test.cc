@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Batch, Unbatch and UnbatchGrad, with kernels that run at the same time on resources that they share.
+// Batch, Unbatch and UnbatchGrad, with concurrent kernels on shared resources.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of boosted trees share.
+// Helpers for the tests of boosted trees.
 #pragma once
 
 #include <gtest/gtest.h>

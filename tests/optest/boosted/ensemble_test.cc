@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Ensembles of trees that grow, predict and are saved.
+// Ensembles of trees: growth, prediction and serialization.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class EnsembleTest : public ::testing::Test {
   Status Create(const std::string& serialized = "", int64_t stamp = 0) {
     return Run("BoostedTreesCreateEnsemble", {Tensor::Scalar(stamp), Tensor::Scalar(serialized)}).status();
   }
-  // A split of the one feature for each node.
+  // A split of the single feature for each node.
   Status Update(const Ints& nodes, const Floats& gains, const Ints& thresholds, const Floats& left,
                 const Floats& right, int32_t max_depth, float learning_rate = 1, int64_t pruning = 0) {
     const int64_t n = static_cast<int64_t>(nodes.size());
@@ -75,7 +75,7 @@ TEST_F(EnsembleTest, IsThereOnceItWasMade) {
   EXPECT_EQ(Predict({0}).status().code(), ErrorCode::kNotFound);
   ASSERT_EQ(Create("", 7), Status());
   EXPECT_TRUE((*Run("IsBoostedTreesEnsembleInitialized", {}))[0].scalar<bool>());
-  EXPECT_EQ(Create("", 9), Status());  // stays as it is
+  EXPECT_EQ(Create("", 9), Status());  // unchanged
   EXPECT_THAT(States(), testing::ElementsAre(7, 0, 0, 0, 0, 1));
   auto out = Predict({0, 1});
   ASSERT_TRUE(out.ok()) << out.status();
@@ -93,7 +93,7 @@ TEST_F(EnsembleTest, GrowsLayerByLayer) {
   ASSERT_TRUE(first.ok()) << first.status();
   ExpectNear((*first)[0], {5, 10, 10});
   ExpectTensorEqual((*first)[2], Tensor::Vector<int32_t>({1, 2, 2}));
-  // The second layer ends the tree, and a new one begins.
+  // The second layer completes the tree, and a new one begins.
   ASSERT_EQ(Update({1, 2}, {1, 1}, {0, 2}, {1, 2}, {3, 4}, 2), Status());
   EXPECT_THAT(States(), testing::ElementsAre(2, 2, 1, 2, 0, 1));
   auto second = TrainingPredict({0, 0, 0}, {1, 2, 2}, {0, 2, 3});
@@ -135,7 +135,7 @@ TEST_F(EnsembleTest, PrePruningTakesNoLosses) {
   EXPECT_EQ(Update({1}, {1}, {1}, {10}, {20}, 2, 1, 3).code(), ErrorCode::kInvalidArgument);
 }
 
-// A tree whose splits below the left have no gain: they go, and cached predictions follow.
+// A tree whose splits below the left node have no gain: they are removed, cached predictions adjusted.
 TEST_F(EnsembleTest, PostPruningTakesLossesBack) {
   ASSERT_EQ(Create(), Status());
   ASSERT_EQ(Update({0}, {5}, {1}, {10}, {20}, 3, 1, 2), Status());                // nodes 1, 2
@@ -145,10 +145,10 @@ TEST_F(EnsembleTest, PostPruningTakesLossesBack) {
   ASSERT_TRUE(before.ok()) << before.status();
   ExpectNear((*before)[0], {11, 13, 22, 24});
   ExpectTensorEqual((*before)[2], Tensor::Vector<int32_t>({3, 4, 5, 6}));
-  // The last layer: node 3 and 6 are split, both at a loss; so is 4, with a gain.
+  // The last layer: node 3 and 6 are split, both with a loss; so is 4, with a gain.
   ASSERT_EQ(Update({3, 4, 6}, {-2, 1, -3}, {0, 0, 2}, {100, 5, 200}, {300, 7, 400}, 3, 1, 2), Status());
   EXPECT_THAT(States(), testing::ElementsAre(3, 2, 1, 3, 0, 1));
-  // 0 -> 1 -> 3; 1 -> 1 -> 4, whose children stay and hold its parent; 2 -> 5; 3 -> 6.
+  // 0 -> 1 -> 3; 1 -> 1 -> 4, whose children stay and keep its parent; 2 -> 5; 3 -> 6.
   auto all = Predict(feature);
   ASSERT_TRUE(all.ok()) << all.status();
   ExpectNear((*all)[0], {11, 20, 22, 24});
@@ -156,12 +156,12 @@ TEST_F(EnsembleTest, PostPruningTakesLossesBack) {
   ASSERT_TRUE(after.ok()) << after.status();
   ExpectNear((*after)[0], {0, 7, 0, 0});
   ExpectTensorEqual((*after)[1], Tensor::Vector<int32_t>({1, 1, 1, 1}));
-  // What was in the leaves that are gone.
+  // The values of the removed leaves.
   auto gone = TrainingPredict({0, 0, 0}, {7, 8, 12}, {0, 0, 3});
   ASSERT_TRUE(gone.ok()) << gone.status();
   ExpectNear((*gone)[0], {-100, -300, -400});
   EXPECT_EQ(TrainingPredict({0}, {13}, {0}).status().code(), ErrorCode::kInvalidArgument);
-  // The same after it was saved.
+  // The same after serialization.
   ASSERT_EQ(Run("BoostedTreesDeserializeEnsemble",
                 {Tensor::Scalar<int64_t>(3), Tensor::Scalar(std::string(Serialized()))})
                 .status(),
@@ -169,7 +169,7 @@ TEST_F(EnsembleTest, PostPruningTakesLossesBack) {
   ExpectNear((*TrainingPredict({0, 0, 0}, {7, 8, 12}, {0, 0, 3}))[0], {-100, -300, -400});
 }
 
-// With losses all the way up one leaf is left.
+// If all splits up to the root are losses, one leaf is left.
 TEST_F(EnsembleTest, PostPruningOfAWholeTree) {
   ASSERT_EQ(Create(), Status());
   ASSERT_EQ(Update({0}, {-1}, {1}, {10}, {20}, 2, 1, 2), Status());
@@ -216,7 +216,7 @@ TEST_F(EnsembleTest, SeveralLogitsAndKindsOfSplits) {
     auto out = Run("BoostedTreesPredict", {feature}, {{"logits_dimension", int64_t{2}}});
     ASSERT_TRUE(out.ok()) << out.status();
     ExpectNear((*out)[0], {3, 4, 4, 6, 2, 4, 3, 4});
-    // The same when restored.
+    // The same after it was restored.
     const std::string saved = Serialized();
     ASSERT_EQ(
         Run("BoostedTreesDeserializeEnsemble", {Tensor::Scalar<int64_t>(3), Tensor::Scalar(saved)}).status(),
@@ -245,7 +245,7 @@ TEST_F(EnsembleTest, TheBiasIsCenteredUntilItStays) {
 }
 
 TEST_F(EnsembleTest, BoostingFitsWhatTreesCanSay) {
-  // Squared loss: gradient is the error, hessian is 1. The target is a step at each bucket.
+  // Squared loss: the gradient is the error, the hessian is 1. The target is a step at each bucket.
   ASSERT_EQ(Create(), Status());
   const Ints feature = {0, 1, 2, 3, 0, 1, 2, 3};
   const Floats target = {1, -2, 4, 0.5f, 1, -2, 4, 0.5f};

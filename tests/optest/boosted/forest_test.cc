@@ -76,7 +76,7 @@ TEST_F(ForestTest, IsSavedAndReplaced) {
   EXPECT_EQ((*Run("TensorForestTreeSerialize"))[0].scalar<std::string>(), Small().SerializeAsString());
   pb::Tree other;
   Leaf(other, {7, 8});
-  EXPECT_EQ(Create(other), Status());  // the one that is there stays
+  EXPECT_EQ(Create(other), Status());  // the existing one is kept
   EXPECT_EQ((*Run("TensorForestTreeSize"))[0].scalar<int32_t>(), 5);
   ASSERT_EQ(Run("TensorForestTreeDeserialize", {Tensor::Scalar(other.SerializeAsString())}).status(),
             Status());

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Quantile streams against values in order.
+// Quantile streams, compared with sorted values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -163,7 +163,7 @@ TEST_F(QuantilesTest, WrongArgumentsAreRefused) {
     EXPECT_THAT(std::string(AddSummary(Tensor::From(entries, TensorShape({2, 4}))).message()),
                 HasSubstr("The values of a summary must ascend"));
   }
-  // Ranks that say nothing end in some boundaries.
+  // Meaningless ranks result in some boundaries.
   ASSERT_EQ(AddSummary(Tensor::From<float>({1, nan, nan, -5, 2, -1, INFINITY, nan}, TensorShape({2, 4}))),
             Status());
   ASSERT_EQ(AddSummary(Tensor::From<float>({1, 0, 0, 0, 3, -1, -7, -9}, TensorShape({2, 4}))), Status());

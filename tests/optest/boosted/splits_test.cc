@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Splits against a search that tries them all.
+// Splits, compared with an exhaustive search.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ Floats SomeValues(size_t n, uint32_t seed, bool positive = false) {
   return out;
 }
 
-// The gain of a leaf, by its definition, of diagonal hessians.
+// The gain of a leaf by definition, for diagonal hessians.
 double Gain(const std::vector<double>& g, const std::vector<double>& h, double l1, double l2) {
   double gain = 0;
   for (size_t i = 0; i < g.size(); ++i) {

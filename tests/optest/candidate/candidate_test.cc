@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Samplers of candidates: their distributions, what they expect, and what they learn.
+// Candidate samplers: their distributions, expected counts, and learning.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ KernelRunner& Prepare(KernelRunner& runner, int64_t sampled, bool unique, int64_
       .Attr("seed", int64_t{17});
 }
 
-// Half of the places of each sampler against the probabilities that it states.
+// Compares half of the positions of each sampler with the probabilities that it states.
 void ExpectDistribution(KernelRunner& runner, const std::function<double(int)>& probability) {
   auto out = runner.Input(Classes({0, 3}, 1)).Run();
   ASSERT_TRUE(out.ok()) << out.status();
@@ -65,7 +65,7 @@ TEST(CandidateTest, WhatOccursIsLearned) {
     Prepare(runner, 10000, false, 5).Input(Classes({4, 4, 4, 1, 4}, 1));
     auto first = runner.Run();
     ASSERT_TRUE(first.ok()) << first.status();
-    EXPECT_FLOAT_EQ((*first)[1].data<float>()[0], 2000);  // all alike so far
+    EXPECT_FLOAT_EQ((*first)[1].data<float>()[0], 2000);  // all equal so far
     auto second = runner.Run();
     ASSERT_TRUE(second.ok());
     EXPECT_FLOAT_EQ((*second)[1].data<float>()[0], 5000);  // 1 + 4 of 5 + 5
@@ -82,12 +82,12 @@ TEST(CandidateTest, UniqueCandidatesAreAllDifferent) {
   ASSERT_TRUE(out.ok()) << out.status();
   const auto* values = (*out)[0].data<int64_t>();
   EXPECT_EQ(std::set<int64_t>(values, values + 50).size(), 50u);
-  EXPECT_GT((*out)[1].data<float>()[0], 0.99f);  // the likeliest is almost surely among them
+  EXPECT_GT((*out)[1].data<float>()[0], 0.99f);  // the most probable class is almost surely among them
   EXPECT_LE((*out)[1].data<float>()[0], 1.0f);
   KernelRunner small("UniformCandidateSampler");
   EXPECT_EQ(Prepare(small, 6, true, 5).Input(Classes({0}, 1)).Run().status(),
             errors::InvalidArgument("Sampler's range is too small."));
-  // Classes of no weight can't be drawn, so that there would be no end.
+  // Classes of weight 0 can't be drawn, so that the draws would never end.
   KernelRunner weights("FixedUnigramCandidateSampler");
   Prepare(weights, 3, true, 3).Attr("unigrams", std::vector<float>{1, 0, 2});
   EXPECT_EQ(weights.Input(Classes({0}, 1)).Run().status(),
@@ -118,7 +118,7 @@ TEST(CandidateTest, HugeSizesAreErrorsAtOnce) {
       .Attr("num_shards", int64_t{INT64_MAX})
       .Attr("shard", int64_t{0})
       .Attr("unigrams", std::vector<float>{1});
-  // The one class of the shard is reserved.
+  // The single class of the shard is reserved.
   EXPECT_EQ(shards.Input(Classes({0}, 1)).Run().status().message(), "No class has a weight above 0");
   KernelRunner ids("FixedUnigramCandidateSampler");
   Prepare(ids, 1, false, 1)
@@ -168,13 +168,13 @@ TEST(CandidateTest, PairsAreOfWordsWithinTheWindow) {
   EXPECT_TRUE(TensorsEqual((*out)[0], Tensor::Vector<std::string>({"UNK", "a", "b", "c", "d"})));
   EXPECT_TRUE(TensorsEqual((*out)[1], Tensor::Vector<int32_t>({1, 100, 100, 100, 100})));
   EXPECT_EQ((*out)[2].scalar<int64_t>(), 401);
-  // Two sentences of 1000 words end in the fifth pass over the text. The first has 1998 pairs: its ends have
-  // one neighbour.
+  // Two sentences of 1000 words end in the fifth pass over the text. The first one has 1998 pairs: its ends
+  // have one neighbour.
   EXPECT_EQ((*out)[3].scalar<int32_t>(), 4);
   EXPECT_EQ((*out)[4].scalar<int64_t>(), 1000 + 1 + 501);
   for (int i = 0; i < 3000; ++i) {
     const int example = (*out)[5].data<int32_t>()[i], label = (*out)[6].data<int32_t>()[i];
-    // Neighbours in "a b c d", around, or the rare word.
+    // Neighbours in "a b c d", cyclically, or the rare word.
     if (example == 0 || label == 0) continue;
     EXPECT_TRUE((example - label + 4) % 4 == 1 || (label - example + 4) % 4 == 1) << example << " " << label;
   }
@@ -188,7 +188,7 @@ TEST(CandidateTest, NegativeSamplingMovesPairsTogether) {
   in.tensor() = Tensor::From<float>({1, 2, 0, 0}, TensorShape({2, 2}));
   away.tensor() = Tensor::From<float>({3, 1, 5, 6}, TensorShape({2, 2}));
   KernelRunner runner("NegTrain");
-  // Word 1 is never a sample, and word 0 is the label: no negative sample has an effect.
+  // Word 1 is never a sample, and word 0 is the label: negative samples have no effect.
   runner.Attr("vocab_count", std::vector<int64_t>{5, 0}).Attr("num_negative_samples", int64_t{3});
   runner.RefInput(in).RefInput(away);
   runner.Input(Tensor::Vector<int32_t>({0})).Input(Tensor::Vector<int32_t>({0})).Input(Tensor::Scalar(0.5f));

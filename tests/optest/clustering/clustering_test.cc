@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the ops that draw first centers do on average.
+// The average behaviour of ops that draw initial centers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ StatusOr<Tensor> PlusPlus(const Tensor& points, int64_t samples, int64_t seed, i
 }
 
 TEST(ClusteringTest, EachClusterFarFromTheOthersGetsACenter) {
-  // Four points around each of five places.
+  // Four points around each of five positions.
   std::vector<float> points;
   for (int place = 0; place < 5; ++place) {
     for (int i = 0; i < 4; ++i) {
@@ -81,7 +81,7 @@ TEST(ClusteringTest, TheChainEndsAtAPointAsOftenAsItsDistanceSays) {
     ASSERT_TRUE(out.ok()) << out.status();
     far += out->scalar<int64_t>() % 2 == 0;
   }
-  // The last candidate is near: it is taken with the ratio of the distances, from a far one.
+  // The last candidate is near: it replaces a far one with the probability of the ratio of the distances.
   EXPECT_NEAR(far, 750, 80);  // six standard deviations
 }
 

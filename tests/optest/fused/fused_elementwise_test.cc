@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Programs of element-wise instructions give the same bits as the ops that they are made of.
+// Programs of element-wise instructions give the same bits as the ops that they consist of.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ const OpRegistration& OpNamed(std::string_view name) {
   return *ElementwiseOps()[0];
 }
 
-// Builds a program; results of instructions are named by the number that Add returns.
+// Builds a program; results of instructions are identified by the number that Add returns.
 struct Builder {
   explicit Builder(const std::vector<Tensor>& inputs) {
     program.num_inputs = static_cast<int>(inputs.size());
@@ -85,7 +85,7 @@ StatusOr<Tensor> RunInstruction(const Program::Instruction& instruction, const s
   return runner.RunOne();
 }
 
-// The outputs by the kernels of the ops.
+// The outputs computed by the kernels of the ops.
 StatusOr<std::vector<Tensor>> RunPlain(const Program& program, const std::vector<Tensor>& inputs) {
   std::vector<Tensor> values = inputs, results;
   for (const auto& instruction : program.instructions) {
@@ -96,7 +96,7 @@ StatusOr<std::vector<Tensor>> RunPlain(const Program& program, const std::vector
   return results;
 }
 
-// The same bits, except for NaNs: which operand gives a NaN its sign and payload is the compiler's choice.
+// The same bits, except for NaNs: the compiler chooses the operand that determines a NaN's sign and payload.
 template <typename Real>
 bool SameReals(const Tensor& a, const Tensor& b) {
   const auto* x = static_cast<const Real*>(a.raw_data());
@@ -124,13 +124,13 @@ bool SameBits(const Tensor& a, const Tensor& b) {
   }
 }
 
-// Runs both ways: same bits, or both fail. Which of several errors is met first is up to the order of the
+// Runs both ways: same bits, or both fail. Which of several errors occurs first depends on the order of the
 // work.
 void ExpectSame(const Program& program, const std::vector<Tensor>& inputs, ThreadPool* pool = nullptr) {
   const auto want = RunPlain(program, inputs);
   for (const bool owned : {false, true}) {
     const auto got = RunFused(program, inputs, pool, owned);
-    // The pass makes no groups in which gradients that ignore shapes get different ones.
+    // The pass makes no groups in which gradients that ignore shapes get different shapes.
     const bool shapes_differ =
         !got.ok() &&
         got.status().message().find("must have the same size and shape") != std::string_view::npos;
@@ -144,7 +144,7 @@ void ExpectSame(const Program& program, const std::vector<Tensor>& inputs, Threa
   }
 }
 
-// Numbers of every kind: specials of floats, extremes of integers; `zeros` says whether there may be zeros.
+// Numbers of all kinds: special floats, extreme integers; `zeros` allows zeros.
 Tensor RandomTensor(DataType type, const TensorShape& shape, std::mt19937& random, bool zeros = true) {
   Tensor t(type, shape);
   const auto draw = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
@@ -172,7 +172,7 @@ constexpr DataType kTypes[] = {
     DataType::kInt16,  DataType::kInt32,    DataType::kInt64, DataType::kUint8,     DataType::kUint16,
     DataType::kUint32, DataType::kUint64,   DataType::kBool,  DataType::kComplex64, DataType::kComplex128};
 
-// The nodes of `op` that there may be, on `from`.
+// The result types of possible nodes of `op` with argument type `from`.
 std::vector<DataType> ResultTypes(const OpRegistration& op, DataType from) {
   switch (op.elementwise.result) {
     case ElementwiseForm::Result::kSame:
@@ -187,7 +187,7 @@ std::vector<DataType> ResultTypes(const OpRegistration& op, DataType from) {
   return {};
 }
 
-// Null when the op has no such node or no kernel for it.
+// Null if the op has no such node or no kernel for it.
 std::shared_ptr<const NodeProps> NodeWithKernel(const OpRegistration& op, DataType from, DataType to) {
   AttrMap attrs;
   for (const AttrDef& attr : op.def.attrs) {
@@ -330,7 +330,7 @@ TEST(FusedElementwiseTest, AVectorMayBeAConditionAndABroadcastOperand) {
   ExpectSame(p.program, inputs);
 }
 
-// Programs of instructions drawn at random, over inputs that may be broadcast.
+// Programs of random instructions, with inputs that may be broadcast.
 class RandomProgram {
  public:
   explicit RandomProgram(uint32_t seed) : random_(seed) {
@@ -406,7 +406,7 @@ TEST(FusedElementwiseTest, RandomProgramsGiveTheBitsOfTheOps) {
 }
 
 TEST(FusedElementwiseTest, ThreadsGiveTheSameBits) {
-  const ScopedFlushDenormals flush;  // as the threads of the pool do
+  const ScopedFlushDenormals flush;  // as in the threads of the pool
   std::mt19937 random(5);
   ThreadPool pool("test", 3);
   const DataType f = DataType::kFloat;
@@ -470,7 +470,7 @@ TEST(FusedElementwiseTest, ErrorsAreThoseOfTheOps) {
   Builder power(inputs);
   power.program.results = {power.Add("Pow", i32, {0, 2})};
   EXPECT_EQ(error(power, inputs), "Integers to negative integer powers are not allowed");
-  // Of a value that is smaller than the result, too.
+  // Also for a value that is smaller than the result.
   Builder small(inputs);
   const int scalar = small.Add("Pow", i32, {2, 2});
   small.program.results = {small.Add("Add", i32, {0, scalar})};

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that read and write image files. What the files' pixels are is tested beside the readers.
+// The kernels that read and write image files. The pixels are tested with the readers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

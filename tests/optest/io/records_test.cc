@@ -18,7 +18,7 @@
 namespace millrace {
 namespace {
 
-// Made by zlib 1.2.13 from "millrace" three times, and by gzip from "water".
+// Compressed by zlib 1.2.13 from "millrace" three times, and by gzip from "water".
 const std::string& Zlib() {
   static const std::string bytes(
       "x\x9c\xcb\xcd\xcc\xc9)JLN\xcd"

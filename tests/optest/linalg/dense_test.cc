@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Factors and systems of real matrices of sizes about a vector's and about where other methods begin, and
-// transforms of many lines, beside their definitions.
+// Factorizations and solvers of real matrices with sizes near the width of vectors and near the limits of
+// algorithms, and transforms of many lines, compared with their definitions.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -130,7 +130,7 @@ TEST_P(DenseTest, CholeskyFactorsAndTheirGradientsFit) {
     }
   }
   ExpectNear(positive.data(), Times(l.data<double>(), transposed.data(), n, n, n), 1e-10);
-  // Only the lower half counts; a matrix that is not positive is an error.
+  // Only the lower half is used; a matrix that is not positive definite is an error.
   Square other = positive;
   if (n > 1) other[1] = 1e9;
   ExpectTensorEqual(l, factor(other));
@@ -192,7 +192,7 @@ TEST(SquareRootTest, PrincipalOrNotANumber) {
     double trace = 0;
     for (int64_t i = 0; i < n; ++i) trace += root.data<double>()[i * n + i];
     EXPECT_GT(trace, 0);
-    // One eigenvalue below zero: the root is not real. Zero: it is, as of a diagonal matrix.
+    // A negative eigenvalue: the root is not real. Zero: it is, as for a diagonal matrix.
     Square diagonal(static_cast<size_t>(n * n));
     for (int64_t i = 0; i < n; ++i) diagonal[static_cast<size_t>(i * n + i)] = static_cast<double>(i * i);
     const Tensor zero = *KernelRunner("MatrixSquareRoot").Input(Matrices(diagonal, 1, n, n)).RunOne();
@@ -223,7 +223,7 @@ TEST(LeastSquaresTest, TheGradientOfTheSquaresIsZero) {
   }
 }
 
-// Lines side by side and those that are left, of lengths with small and with large factors.
+// Lines side by side and remaining ones, of lengths with small and with large factors.
 TEST(TransformsTest, ManyLinesAreTheirSums) {
   using Number = std::complex<double>;
   for (const int64_t lines : {1, 7, 8, 19}) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
-// SPDX-License-Identifier: Apache-2.0
-// Factors that are not unique, by their properties: eigenvectors, singular vectors, QR of complex matrices.
+// SPDX-License-Identifier: Apache-2.0 Factors that are not unique, tested by their properties: eigenvectors,
+// singular vectors, QR of complex matrices.
 #include <gtest/gtest.h>
 
 #include <complex>
@@ -13,7 +13,7 @@ namespace {
 
 using Number = std::complex<double>;
 
-// A plain matrix, so that the products are not those of the library under test.
+// A plain matrix, whose products do not use the library under test.
 struct Dense {
   int64_t rows, columns;
   std::vector<Number> values;
@@ -161,7 +161,7 @@ TEST(MatrixLogarithmTest, UndoesTheExponential) {
   }
 }
 
-// Roots of these never come near the identity.
+// Roots of these never converge to the identity.
 TEST(MatrixLogarithmTest, OfSingularMatricesEndsInNan) {
   for (const Dense& m :
        {Zeros(3, 3), Diagonal(4, 4, {1, 1, 1, 0}), Diagonal(3, 3, {{-1, 0.0}, {-1, -0.0}, 1e300})}) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Linear models trained by SdcaOptimizer, against closed forms and against what holds at an optimum.
+// Linear models trained by SdcaOptimizer, compared with closed forms and conditions of an optimum.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ struct Model {
   }
   std::string Error() { return std::string(Step().message()); }
 
-  // The weights that predict, in the order dense 0 and 1, ids 7 and 9, the one of the second group.
+  // The weights for prediction, in the order dense 0 and 1, ids 7 and 9, the one of the second group.
   std::vector<double> Predicting() const {
     std::vector<double> w = {w_dense[0], w_dense[1], w_a[1], w_a[0], w_b[0]};
     for (double& x : w) x = std::copysign(std::max(std::abs(x) - l1 / l2, 0.0), x);
@@ -76,7 +76,7 @@ struct Model {
   std::vector<std::vector<double>> Rows() const {
     return {{1, 0.5, 1, 0, 0}, {-1, 2, 2, -1, 0}, {0, 1, 0, 0, 1}, {3, -1, 0, 0.5, 0}, {1, 1, 0, 0, 1}};
   }
-  // Of the primal objective, where it has one: with |w| at 0 what is left of it.
+  // The gradient of the primal objective, where it exists: at w = 0 the rest after subtracting that of |w|.
   std::vector<double> Gradient(const std::function<double(double wx, double label)>& slope) const {
     const std::vector<double> w = Predicting();
     const auto rows = Rows();
@@ -96,7 +96,7 @@ struct Model {
     }
     return out;
   }
-  // The primal objective less the dual one.
+  // The primal objective minus the dual one.
   double DualityGap() const {
     double gap = 0;
     for (size_t i = 0; i < 5; ++i) gap += state[4 * i + 1] + state[4 * i + 2];
@@ -132,7 +132,7 @@ TEST(SdcaTest, L1MakesWeightsZero) {
 }
 
 TEST(SdcaTest, OneExampleHasAClosedForm) {
-  // The others weigh nothing.
+  // The others have weight 0.
   Model m{.l2 = 2};
   m.weights = {1, 0, 0, 0, 0};
   m.labels = {3, 0, 0, 0, 0};
@@ -140,7 +140,7 @@ TEST(SdcaTest, OneExampleHasAClosedForm) {
   // |x|^2 = 2.25: the dual is 3 / (1 + 2.25 / 2), w = dual / 2 x.
   const double dual = 3 / (1 + 2.25 / 2);
   EXPECT_NEAR(m.state[0], dual, 1e-6);
-  EXPECT_NEAR(m.state[1], 4.5, 1e-6);  // at the weights before
+  EXPECT_NEAR(m.state[1], 4.5, 1e-6);  // at the previous weights
   EXPECT_NEAR(m.state[2], 0, 1e-6);
   EXPECT_EQ(m.state[3], 1);
   EXPECT_NEAR(m.w_dense[0], dual / 2, 1e-6);

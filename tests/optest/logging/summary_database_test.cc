@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The ops that write summaries to a database, which is read here by SQLite itself.
+// The ops that write summaries to a database, which SQLite reads here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -31,7 +31,7 @@ using Rows = std::vector<std::string>;
 Tensor Text(const std::string& text) { return Tensor::Scalar<std::string>(text); }
 Tensor Step(int64_t step) { return Tensor::Scalar<int64_t>(step); }
 
-// The bytes of numbers, as a blob has them.
+// The bytes of numbers, as in a blob.
 template <typename T>
 std::string Bytes(const std::vector<T>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)};
@@ -188,7 +188,7 @@ TEST_F(SummaryDatabaseTest, HistogramsImagesAndSoundsAreTensorsOfTheirPlugins) {
   for (size_t i = 0; i < rows.size(); i += 3) {
     count += rows[i + 2];
     EXPECT_LT(rows[i], rows[i + 1]);
-    if (i > 0) {  // buckets adjoin
+    if (i > 0) {  // buckets are adjacent
       EXPECT_EQ(rows[i], rows[i - 2]);
     }
   }
@@ -206,7 +206,7 @@ TEST_F(SummaryDatabaseTest, GraphsAreRowsOfNodes) {
     node->set_device("/cpu:0");
     for (const std::string& input : inputs) node->add_input(input);
   };
-  add("b", "Split", {"a", "^c", "a:3"});  // before what it needs
+  add("b", "Split", {"a", "^c", "a:3"});  // before its input
   add("a", "Const", {});
   add("c", "NoOp", {});
   (*graph.mutable_node(1)->mutable_attr())["n"].set_i(5);
@@ -230,7 +230,7 @@ TEST_F(SummaryDatabaseTest, GraphsAreRowsOfNodes) {
   graph.mutable_node(0)->set_input(0, "a:x");
   EXPECT_THAT(Run("WriteGraphSummary", {Step(2), Text(graph.SerializeAsString())}).message(),
               HasSubstr("Bad NodeDef.input: a:x"));
-  EXPECT_THAT(Query("SELECT * FROM Graphs"), SizeIs(1));  // nothing of the bad ones
+  EXPECT_THAT(Query("SELECT * FROM Graphs"), SizeIs(1));  // without the invalid ones
 }
 
 TEST_F(SummaryDatabaseTest, EventsBringTheirTimes) {
@@ -246,7 +246,7 @@ TEST_F(SummaryDatabaseTest, EventsBringTheirTimes) {
   }
   EXPECT_THAT(Query("SELECT step, computed_time, data FROM Tensors"),
               ElementsAre("5|100.25|" + Bytes<float>({0.5f})));
-  // The earliest event began it all.
+  // The earliest event determines the start times.
   EXPECT_THAT(
       Query("SELECT r.started_time, e.started_time FROM Runs r JOIN Experiments e USING (experiment_id)"),
       ElementsAre("100.25|100.25"));
@@ -277,7 +277,7 @@ TEST_F(SummaryDatabaseTest, ALaterWriterFindsUserAndExperiment) {
   }
   EXPECT_THAT(Query("SELECT user_name FROM Users"), ElementsAre("u"));
   EXPECT_THAT(Query("SELECT experiment_name FROM Experiments"), ElementsAre("e"));
-  // A run of a name that is taken is another attempt, which stands for it from then on.
+  // A run with an existing name is another attempt, which has the name from then on.
   EXPECT_THAT(Query("SELECT run_name FROM Runs WHERE finished_time >= started_time"),
               ElementsAre("one", "two"));
   EXPECT_EQ(Run("FlushSummaryWriter", {}).code(), ErrorCode::kNotFound);
@@ -353,7 +353,7 @@ TEST_F(SummaryDatabaseTest, TriggersOfADatabaseDoNotRun) {
   EXPECT_THAT(Query("SELECT * FROM Tags"), SizeIs(1));
 }
 
-// A file with changed bytes ends in a status, whatever it is.
+// A file with changed bytes results in a status, whatever it is.
 TEST_F(SummaryDatabaseTest, ChangedBytesEndInAStatus) {
   ASSERT_EQ(Create(), Status());
   ASSERT_EQ(WriteScalar(1, Tensor::Scalar(1.0f)), Status());

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The summary ops: the messages that they make.
+// The messages of the summary ops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST(HistogramSummaryTest, ValuesFallIntoTensorFlowsBuckets) {
   EXPECT_EQ(h.num(), 4);
   EXPECT_NEAR(h.sum(), -0.95, 1e-6);
   EXPECT_NEAR(h.sum_squares(), 9 + 1 + 1.1025, 1e-6);
-  // Each value lies below the limit of its bucket, and not below that of the one before.
+  // Each value is below the limit of its bucket, and not below the previous limit.
   double count = 0;
   ASSERT_EQ(h.bucket_size(), h.bucket_limit_size());
   for (int i = 0; i < h.bucket_size(); ++i) {

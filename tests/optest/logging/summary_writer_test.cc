@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The ops that write event files: the events that are read back.
+// The ops that write event files: checks the events in the files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class SummaryWriterOpsTest : public testing::Test {
                {Text((folder_ / "deep" / "run").string()), Tensor::Scalar(max_queue),
                 Tensor::Scalar<int32_t>(120000), Text(".v2")});
   }
-  // The events of the only file, except for the first one, which says the version.
+  // The events of the only file, except for the first one, which contains the version.
   std::vector<Event> Events() {
     std::vector<Event> events;
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / "deep" / "run")) {
@@ -142,7 +142,7 @@ TEST_F(SummaryWriterOpsTest, AFullQueueIsWrittenAtOnce) {
   ASSERT_EQ(Run("WriteScalarSummary", {Step(1), Text("a"), Tensor::Scalar(1.0f)}), Status());
   ASSERT_EQ(Run("WriteScalarSummary", {Step(2), Text("a"), Tensor::Scalar(2.0f)}), Status());
   EXPECT_EQ(Events().size(), 2u);
-  // A second node for the same writer makes no second file.
+  // A second node with the same writer creates no second file.
   ASSERT_EQ(Create(), Status());
   ASSERT_EQ(Run("WriteScalarSummary", {Step(3), Text("a"), Tensor::Scalar(2.0f)}), Status());
   ASSERT_EQ(Run("FlushSummaryWriter", {}), Status());

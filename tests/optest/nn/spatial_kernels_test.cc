@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolution and its gradients beside loops over the definition, at sizes drawn at random.
+// Depthwise convolution and its gradients with random sizes, compared with loops over the definition.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -46,7 +46,7 @@ class DepthwiseTest : public testing::Test {
     dy_ = Numbers({batch_, rows_.size, columns_.size, channels_ * multiplier_});
   }
 
-  // Calls fn(x, w, y), places in the three arrays, for every product of the definition.
+  // Calls fn(x, w, y), indices in the three arrays, for every product of the definition.
   template <typename Fn>
   void ForProducts(Fn fn) const {
     for (int64_t b = 0; b < batch_; ++b) {

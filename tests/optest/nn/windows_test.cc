@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Windows over images and volumes of any number of channels, beside plain loops: blocks of channels and what
-// is left of them, ties, NaN, infinity. The values are small integers, so that sums are exact.
+// Windows over images and volumes of any number of channels, compared with plain loops: blocks of channels
+// and the rest, ties, NaN, infinity. The values are small integers, so that sums are exact.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -67,7 +67,7 @@ Tensor Make(DataType type, const Values& values, const TensorShape& shape) {
   return t;
 }
 
-// Output places and what they cover along one side.
+// Output indices and the input indices in their windows along one side.
 struct Side {
   int64_t in, window, stride, rate, out, before;
 };
@@ -138,14 +138,14 @@ TEST_P(DilationTest, ForwardAndGradientsAreThoseOfPlainLoops) {
 
 INSTANTIATE_TEST_SUITE_P(Channels, DilationTest, testing::Values(1, 3, 4, 16, 21, 38));
 
-// What a window of a volume covers.
+// The windows of a volume.
 struct Volume {
   Side sides[3];
   int64_t channels;
 
   int64_t inputs() const { return sides[0].in * sides[1].in * sides[2].in; }
   int64_t outputs() const { return sides[0].out * sides[1].out * sides[2].out; }
-  // The places inside of the volume that the window of output o covers.
+  // The indices inside the volume that the window of output o covers.
   std::vector<int64_t> Covered(int64_t o) const {
     int64_t at[3] = {o / sides[2].out / sides[1].out, o / sides[2].out % sides[1].out, o % sides[2].out};
     std::vector<int64_t> covered;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Ops that parse messages, whose bytes rows can't show. What is parsed is tested in src/io/example.
+// Ops that parse messages, whose bytes rows can't express. Parsing is tested in src/io/example.
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 

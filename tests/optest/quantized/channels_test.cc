@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Quantized images of many channels, gradients of quantization, and rows of sparse and ragged tensors, beside
-// plain loops: blocks of vectors and what is left of them.
+// Quantized images of many channels, gradients of quantization, and rows of sparse and ragged tensors,
+// compared with plain loops: blocks of vectors and the rest.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -137,7 +137,7 @@ TEST_P(ChannelsTest, GradientsOfQuantizationAreThoseOfPlainLoops) {
   }
   for (const bool channels : {false, true}) {
     const int64_t limits = channels ? depth : 1;
-    // The steps are of one: [0, 255]. Without a range in every fifth channel.
+    // The step is one: [0, 255]. Every fifth channel has an empty range.
     std::vector<float> low(static_cast<size_t>(limits), 0.0f), high;
     for (int64_t c = 0; c < limits; ++c) high.push_back(c % 5 == 4 ? 0.0f : 255.0f);
     const TensorShape shape = channels ? TensorShape({limits}) : TensorShape();

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// StatefulRandomBinomial: frequencies against the distribution, shapes, types and what is no distribution.
+// StatefulRandomBinomial: frequencies compared with the distribution, shapes, types and invalid parameters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST_F(BinomialTest, FrequenciesFollowTheDistribution) {
       ASSERT_TRUE(k >= 0 && k <= count) << k;
       ++seen[k];
     }
-    // Each frequency within five standard deviations of what the definition says.
+    // Each frequency is within five standard deviations of the definition.
     for (int64_t k = 0; k <= static_cast<int64_t>(count); ++k) {
       const double n = count, x = static_cast<double>(k);
       const double mass = std::exp(std::lgamma(n + 1) - std::lgamma(x + 1) - std::lgamma(n - x + 1) +
@@ -116,7 +116,7 @@ TEST_F(BinomialTest, EveryTypeGivesTheSameNumbers) {
                     Tensor::Vector<float>(floats));
   ExpectTensorEqual(draw(Tensor::Scalar(30.0), Tensor::Scalar(0.5), DataType::kInt32),
                     Tensor::Vector<int32_t>(integers));
-  // Whole probabilities leave nothing to chance.
+  // With probabilities 0 and 1 the result is certain.
   ExpectTensorEqual(draw(Tensor::Scalar<int32_t>(4), Tensor::Scalar<int32_t>(1), DataType::kInt32),
                     Tensor::Vector<int32_t>({4, 4, 4, 4, 4, 4, 4, 4}));
   ExpectTensorEqual(draw(Tensor::Scalar<int64_t>(4), Tensor::Scalar<int64_t>(0), DataType::kInt32),

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The random ops return TensorFlow's numbers, run after run, however many threads there are.
+// The random ops return TensorFlow's numbers in each run, with any number of threads.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Random ops beyond the plain fills: orders and samples by their definitions on the stream, moments, and the
-// same numbers however many threads there are.
+// Random ops other than plain fills: orders and samples by their definitions from the stream, moments, and
+// the same numbers with any number of threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -126,7 +126,7 @@ TEST(RandomOpsTest, StrangeParametersEnd) {
     auto out =
         KernelRunner("RandomPoissonV2").Attr("dtype", dtype).Input(Shape({50})).Input(strange).RunOne();
     ASSERT_TRUE(out.ok()) << out.status();
-    for (int i = 1; i < 350; i += 7) {  // of the infinite rate
+    for (int i = 1; i < 350; i += 7) {  // for the infinite rate
       if (dtype == DataType::kInt32) {
         ASSERT_EQ(out->data<int32_t>()[i], INT32_MAX);
       }
@@ -192,8 +192,8 @@ TEST(RandomOpsTest, StatelessOpsAreFunctionsOfTheirSeeds) {
     EXPECT_FALSE(TensorsEqual(draw(op, 1, 2), draw(op, 2, 1)));
     EXPECT_FALSE(TensorsEqual(draw(op, 1, 2), draw(op, 1, 3)));
   }
-  // By definition: the seeds are the counter of a generator with a fixed key, whose first block is key and
-  // counter.
+  // By definition: the seeds are the counter of a generator with a fixed key, whose first block is the key
+  // and the counter.
   PhiloxRandom mixer(0x02461e293ec8f720u, 7);
   mixer.Skip(5);
   const auto x = mixer();

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Losses beside the sum over all paths; sums of exponentials along lines beside plain ones.
+// Losses compared with the sum over all paths; sums of exponentials along lines compared with plain ones.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,7 +23,7 @@ struct Loss {
   std::vector<double> gradient;
 };
 
-// Every sequence of classes that becomes the labels: repeated ones merged, if they are, then without blanks.
+// Every sequence of classes that yields the labels: repeated ones merged, if enabled, then without blanks.
 Loss ByAllPaths(const std::vector<double>& scores, int64_t steps, int64_t classes,
                 const std::vector<int>& labels, bool merge) {
   std::vector<double> y = scores;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Sparse tensors that become bytes or go into a map, and come back.
+// Sparse tensors that are serialized or stored in a map, and restored.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Text and bytes that the rows of unicode.optest can't show.
+// Strings and bytes that the rows of unicode.optest can't express.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// A string literal with the zeros in it.
+// A string literal including zeros.
 template <size_t N>
 std::string Bytes(const char (&text)[N]) {
   return std::string(text, N - 1);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Lists of tensors: what each op makes of them, and that lists share and change as values do.
+// Lists of tensors: the results of each op, and value semantics of shared lists.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ StatusOr<std::vector<Tensor>> RunOp(const char* op, const std::vector<Tensor>& i
   return runner.Run();
 }
 
-// The first output. The test fails without one.
+// The first output. The test fails if there is none.
 Tensor One(const char* op, const std::vector<Tensor>& inputs,
            const AttrMap& attrs = {{"element_dtype", DataType::kFloat}}) {
   const auto out = RunOp(op, inputs, attrs);
@@ -96,7 +96,7 @@ TEST(TensorListTest, ElementsWithoutValueReadAsZeros) {
               HasSubstr("Trying to read an uninitialized element but element_shape is not fully defined"));
   EXPECT_THAT(Error("TensorListStack", {unknown, Int(-1)}), HasSubstr("only contains uninitialized tensors"));
   ExpectTensorEqual(Matrix({0, 0}, 2), Stacked(unknown, Ints({1})));
-  // The shapes of the other elements determine it.
+  // The shapes of the other elements determine the shape.
   ExpectTensorEqual(Floats({0, 0, 0}),
                     Item(One("TensorListSetItem", {unknown, Int(1), Floats({1, 2, 3})}), 0));
 }
@@ -311,7 +311,7 @@ TEST(TensorListTest, ListsAreWrittenInTensorFlowsFormat) {
   const Tensor list = One("TensorListSetItem", {Reserved(Ints({2, -1}), 3), Int(1), Matrix({1, 2}, 2)});
   const VariantData data = list.scalar<Variant>().Encode();
   EXPECT_EQ(data.type_name, "tensorflow::TensorList");
-  // Two without value, 0 and 2; float; no greatest size; [2,?].
+  // Two elements without value, 0 and 2; float; no maximum size; [2,?].
   EXPECT_EQ(data.metadata, std::string("\x02\x00\x02\x01", 4) + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" +
                                "\x12\x02\x08\x02\x12\x0b\x08" + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
   const auto back = Variant::Decode(data);
@@ -321,7 +321,7 @@ TEST(TensorListTest, ListsAreWrittenInTensorFlowsFormat) {
     VariantData cut = data;
     cut.metadata.resize(n);
     const auto broken = Variant::Decode(cut);
-    // A shape may end early.
+    // A shape may be truncated.
     if (n < 14) {
       EXPECT_EQ(broken.status().message(), "The metadata of a tensor list are broken") << n;
     }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops that use what TensorFlow's headers offer beside kernels and shapes: texts, random numbers, files,
-// formats of images, Eigen where TensorFlow has it. For C++11.
+// Ops that use TensorFlow's headers other than those for kernels and shapes: strings, random numbers, files,
+// image formats, Eigen if TensorFlow has it. For C++11.
 #include <cfloat>
 #include <unordered_map>
 
@@ -151,7 +151,7 @@ class BoxMaxOp : public OpKernel {
   REGISTER_KERNEL_BUILDER(Name("CustomBoxMax").Device(DEVICE_CPU).TypeConstraint<T>("T"), BoxMaxOp<T>);
 TF_CALL_GPU_NUMBER_TYPES(REGISTER_BOX_MAX)
 
-// Words of a file that occur often enough, and pairs of neighbours drawn from it.
+// Words of a file that are frequent enough, and pairs of neighbours drawn from it.
 REGISTER_OP("CustomSkipgram")
     .Output("vocab_word: string")
     .Output("vocab_freq: int32")
@@ -252,7 +252,7 @@ class SkipgramOp : public OpKernel {
 };
 REGISTER_KERNEL_BUILDER(Name("CustomSkipgram").Device(DEVICE_CPU), SkipgramOp);
 
-// The numbers that TensorFlow's own random ops draw with the same seeds.
+// The numbers of TensorFlow's own random ops with the same seeds.
 REGISTER_OP("CustomRandom")
     .Attr("T: {float, double, int32, int64}")
     .Attr("seed: int = 0")
@@ -318,7 +318,7 @@ REGISTER_RANDOM(double);
 REGISTER_RANDOM(int32);
 REGISTER_RANDOM(int64);
 
-// What the functions for texts, paths and integers give, a line each.
+// The results of the functions for strings, paths and integers, one per line.
 REGISTER_OP("CustomTexts").Input("text: string").Output("lines: string").Output("hash: int64");
 
 class TextsOp : public OpKernel {
@@ -441,7 +441,7 @@ REGISTER_OP("CustomBroadcast")
     .Output("sum: float")
     .SetShapeFn(shape_inference::BroadcastBinaryOpShapeFn);
 
-// How many windows of a pool there are, and what is added before and after.
+// The number of windows of a pool, and the padding before and after.
 REGISTER_OP("CustomWindows")
     .Attr("window: int")
     .Attr("stride: int")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ops of one's own in the way that TensorFlow documents, for C++11.
+// User-defined ops as in TensorFlow's documentation, for C++11.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -107,7 +107,7 @@ class AddOne : public OpKernel {
 };
 REGISTER_KERNEL_BUILDER(Name("CustomAddOne").Device(DEVICE_CPU), AddOne);
 
-// Passes on what it gets, of any type.
+// Forwards its input, of any type.
 REGISTER_OP("CustomPass")
     .Attr("T: type")
     .Input("x: T")
@@ -121,7 +121,7 @@ class Pass : public OpKernel {
 };
 REGISTER_KERNEL_BUILDER(Name("CustomPass").Device(DEVICE_CPU), Pass);
 
-// Attributes of all kinds, as a text.
+// Attributes of all kinds, as text.
 REGISTER_OP("CustomAttrs")
     .Attr("i: int")
     .Attr("f: float")
@@ -230,7 +230,7 @@ class TensorAttrs : public OpKernel {
 };
 REGISTER_KERNEL_BUILDER(Name("CustomTensorAttrs").Device(DEVICE_CPU), TensorAttrs);
 
-// Joins texts of all inputs, by lists and names, each output one of them reversed, and how many there were.
+// Concatenates the strings of all inputs, by lists and names; outputs each one reversed, and their number.
 REGISTER_OP("CustomLists")
     .Attr("N: int >= 1")
     .Input("texts: N * string")
@@ -281,7 +281,7 @@ class Lists : public OpKernel {
 };
 REGISTER_KERNEL_BUILDER(Name("CustomLists").Device(DEVICE_CPU), Lists);
 
-// The rows of a matrix in a shape that an input gives, each element multiplied on the threads of the step.
+// The rows of a matrix in a shape given by an input, each element multiplied on the threads of the step.
 REGISTER_OP("CustomScaleAs")
     .Input("x: float")
     .Input("shape: int32")
@@ -324,7 +324,7 @@ class ScaleAs : public OpKernel {
 };
 REGISTER_KERNEL_BUILDER(Name("CustomScaleAs").Device(DEVICE_CPU), ScaleAs);
 
-// Kernels that use their context in wrong ways: each is an error of the step.
+// Kernels that misuse their context: each is an error of the step.
 REGISTER_OP("CustomMisuse")
     .Attr("how: string")
     .Attr("N: int >= 1 = 2")
@@ -438,7 +438,7 @@ class Count : public OpKernel {
 };
 REGISTER_KERNEL_BUILDER(Name("CustomCount").Device(DEVICE_CPU), Count);
 
-// Creates, finds and deletes under a name, without a handle.
+// Creates, finds and deletes by name, without a handle.
 REGISTER_OP("CustomNamed")
     .Attr("name_of_it: string")
     .Attr("how: string")
@@ -492,7 +492,7 @@ class Later : public AsyncOpKernel {
 };
 REGISTER_KERNEL_BUILDER(Name("CustomLater").Device(DEVICE_CPU), Later);
 
-// Calls that wait for each other: a call of one side ends when one of the other side has come.
+// Calls that wait for each other: a call of one side ends when one of the other side has arrived.
 REGISTER_OP("CustomExchange").Attr("side: int").Input("x: int64").Output("y: int64").SetIsStateful();
 
 class Exchange : public OpKernel {
