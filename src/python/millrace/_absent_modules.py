@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of the parts of TensorFlow that are left out: they can be imported, and say what is missing when used.
+"""Modules of the parts of TensorFlow that are left out: they can be imported; their use raises an error.
 
 A program that imports `tensorflow.python.keras.layers`, among other modules, runs until it uses the module.
 """

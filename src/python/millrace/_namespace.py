@@ -143,7 +143,7 @@ def _shown(module: str, name: str = "") -> str:
 
 
 def _missing(module: str, name: str) -> AttributeError:
-    """The error for a name that is not there: what is missing, and what to use in its place."""
+    """The error for a missing name: what is missing, and what to use instead."""
     public = ".".join(filter(None, [module, name]))
     plain = public[len(_V1) + 1 :] if public.startswith((_V1 + ".", _V2 + ".")) else public
     if plain in _ABSENT:
@@ -291,7 +291,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             home = (_names_of(parent) or {}).get(name)
             if home is None or " " in home or parent.startswith("contrib"):
                 return None
-            # A name that stands for a module of the package, as tf.flags does.
+            # A name of a module of the package, as tf.flags.
             return importlib.machinery.ModuleSpec(fullname, _ModuleAlias(home), is_package=True)
         return importlib.machinery.ModuleSpec(fullname, _Loader(public), is_package=True)
 

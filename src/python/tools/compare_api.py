@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the package with a list of TensorFlow's Python API: what is there, there with a difference, and not there.
+"""Compares the package with a list of TensorFlow's Python API: names that exist, that differ, and that are missing.
 
     PYTHONPATH=build/release/python python3 src/python/tools/compare_api.py LIST [--markdown] [--all]
 

@@ -269,7 +269,7 @@ RENAMED = {
     "io.gfile.walk": "lib.io.file_io walk_v2",
 }
 
-# What the functions of a public module have before their name in the module that defines them.
+# The prefix of the functions of a public module in the module that defines them.
 LONG_FIRST = {"sparse"}
 LONG = {"sparse": "sparse_", "random": "random_", "strings": "string_", "sets": "set_", "linalg": "matrix_"}
 

@@ -52,7 +52,7 @@ def place_sources(source: str, out: str, copy: bool) -> None:
 
 
 def place_headers(source: str, target: str, copy: bool) -> None:
-    """What ops of one's own are compiled with, tf.sysconfig.get_include()."""
+    """Copies the headers for user-defined ops, tf.sysconfig.get_include()."""
     if os.path.islink(target):
         os.remove(target)
     if not copy:

@@ -62,7 +62,7 @@ def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[Any]:
     """A context in which functions have other defaults.
 
     Args:
-      list_ops_or_scope: functions that `add_arg_scope` decorated, or what an earlier scope gave.
+      list_ops_or_scope: functions that `add_arg_scope` decorated, or an earlier scope.
       **kwargs: the arguments; none with an earlier scope.
 
     Raises:

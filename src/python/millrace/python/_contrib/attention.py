@@ -78,7 +78,7 @@ def _maybe_mask_score(score: Any, memory_sequence_length: Any, score_mask_value:
 
 
 class _BaseAttentionMechanism(AttentionMechanism):
-    """A mechanism with a memory: `keys` are compared with queries, `values` are what is read."""
+    """A mechanism with a memory: `keys` are compared with queries, `values` are read."""
 
     def __init__(
         self, query_layer: Any, memory: Any, probability_fn: Callable[[Any, Any], Any],
@@ -122,7 +122,7 @@ class _BaseAttentionMechanism(AttentionMechanism):
 
     @property
     def values(self) -> Any:
-        """What is read."""
+        """The values that are read."""
         return self._values
 
     @property
@@ -228,7 +228,7 @@ class LuongAttention(_BaseAttentionMechanism):
       probability_fn: makes probabilities of scores; softmax if not given.
       score_mask_value: the score behind the end of a sequence.
       dtype: of the layer.
-      custom_key_value_fn: makes keys and values of those that there are.
+      custom_key_value_fn: makes keys and values from the given ones.
       name: of the scope.
     """
 

@@ -36,7 +36,7 @@ class BeamSearchDecoderOutput(
 class FinalBeamSearchDecoderOutput(
     collections.namedtuple("FinalBeamDecoderOutput", ["predicted_ids", "beam_search_decoder_output"])
 ):
-    """The sequences [batch, time, beam], the best first, and what the steps gave."""
+    """The sequences [batch, time, beam], the best first, and the outputs of the steps."""
 
 
 class BeamSearchDecoder(seq2seq_decoder.Decoder):

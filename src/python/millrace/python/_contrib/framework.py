@@ -200,7 +200,7 @@ def assign_from_values_fn(var_names_to_values: Any) -> Any:
 def assign_from_checkpoint(
     model_path: str, var_list: Any, ignore_missing_vars: bool = False
 ) -> tuple[Any, dict[Any, Any]]:
-    """An op that assigns to variables what a checkpoint has, and what must be fed to it.
+    """An op that assigns the values of a checkpoint to variables, and its feeds.
 
     Args:
       model_path: the checkpoint.

@@ -56,7 +56,7 @@ class FusedRNNCellAdaptor(FusedRNNCell):
 
 
 class TimeReversedFusedRNN(FusedRNNCell):
-    """Runs a fused cell from the last step to the first: the outputs stand beside their inputs."""
+    """Runs a fused cell from the last step to the first: outputs have the positions of their inputs."""
 
     def __init__(self, cell: Any):
         self._cell = cell

@@ -97,7 +97,7 @@ def swap_ts(ts0: Any, ts1: Any, can_modify: Any = None, cannot_modify: Any = Non
       cannot_modify: operations that may not be changed.
 
     Returns:
-      How many inputs have changed.
+      The number of inputs that have changed.
     """
     return _reroute_ts(ts0, ts1, True, True, can_modify, cannot_modify)
 
@@ -116,7 +116,7 @@ def _views(sgv0: Any, sgv1: Any) -> tuple[SubGraphView, SubGraphView]:
 def _change_inputs(sgv0: Any, sgv1: Any, forth: bool, back: bool) -> tuple[SubGraphView, SubGraphView]:
     view0, view1 = _views(sgv0, sgv1)
     can_modify = view0.ops + view1.ops
-    # What a view hands through is used outside of it.
+    # An input that a view forwards is used outside of it.
     for view in (view0, view1):
         can_modify += [op for t in view.passthroughs for op in t.consumers()]
     _reroute_ts(view0.inputs, view1.inputs, forth, back, can_modify)

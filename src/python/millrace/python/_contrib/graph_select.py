@@ -130,7 +130,7 @@ def get_ops_ios(
 
 
 def compute_boundary_ts(ops_: Any) -> tuple[list[Any], list[Any], list[Any]]:
-    """What comes into a set of operations, what goes out, and what stays in; the last two may share tensors."""
+    """The inputs of a set of operations, its outputs, and its internal tensors; the last two may share tensors."""
     members = make_list_of_op(ops_)
     inside = set(members)
     inputs: list[Any] = []

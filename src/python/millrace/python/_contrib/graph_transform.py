@@ -35,7 +35,7 @@ def assign_renamed_collections_handler(info: Any, elem: Any, elem_: Any) -> None
 
 
 class TransformerInfo:
-    """Which copy is of which original."""
+    """Maps originals to their copies and back."""
 
     def __init__(self, graph: Any, graph_: Any, scope: str, scope_: str) -> None:
         self.graph, self.graph_ = graph, graph_
@@ -61,8 +61,8 @@ class TransformerInfo:
         """The copy of an operation, a tensor or a view, or of each in a structure.
 
         Args:
-          original: what was copied.
-          missing_fn: a function that gives the value for what was not; None: it is None.
+          original: the copied object.
+          missing_fn: a function that returns the result for objects that were not copied; None: the result is None.
         """
         return self._mapped(original, self._transformed_one, missing_fn)
 
@@ -273,7 +273,7 @@ def graph_replace(
     Args:
       target_ts: a tensor or a structure of tensors.
       replacement_ts: a dict of tensors by those that they represent.
-      dst_scope: the scope of what is copied.
+      dst_scope: the scope of the copies.
       src_scope: a scope that the copies' names are without.
       reuse_dst_scope: whether the scope may be there already.
 

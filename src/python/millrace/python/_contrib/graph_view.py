@@ -11,7 +11,7 @@ from millrace.python.framework import ops
 
 
 class SubGraphView:
-    """Operations with an order of what comes in and what goes out.
+    """Operations with an order of their inputs and outputs.
 
     Args:
       inside_ops: the operations.
@@ -120,7 +120,7 @@ class SubGraphView:
         return _index(self._output_ts, t, "Can't find %s in outputs of subgraph %s.")
 
     def consumers(self) -> list[Any]:
-        """The operations outside that use what goes out."""
+        """The operations outside that use the outputs."""
         inside = set(self._ops)
         found: list[Any] = []
         for t in self._output_ts:

@@ -25,7 +25,7 @@ _xavier = xavier_initializer()
 
 
 def _collect(collections: Any, name: str, outputs: Any) -> Any:
-    """Adds what a layer computes to collections, with an alias."""
+    """Adds the outputs of a layer to collections, with an alias."""
     if collections:
         outputs.aliases = getattr(outputs, "aliases", []) + [name]
         ops.add_to_collections(collections, outputs)
@@ -82,7 +82,7 @@ def fully_connected(
     """A matrix product with variables "weights" and "biases": [..., n] to [..., num_outputs].
 
     Raises:
-      ValueError: `num_outputs` is no number, or the last size of the inputs is not known.
+      ValueError: `num_outputs` is not a number, or the last size of the inputs is unknown.
     """
     if isinstance(num_outputs, bool) or not isinstance(num_outputs, int):
         raise ValueError("num_outputs type should be one of %s, got %s." % ([int], type(num_outputs)))
@@ -218,7 +218,7 @@ def dropout(
     inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True, outputs_collections: Any = None,
     scope: Any = None, seed: Any = None,
 ) -> Any:  # fmt: skip
-    """The inputs, of which each is kept with a probability while training."""
+    """The inputs, each of which is kept with a probability during training."""
     from millrace.python.layers import core as core_layers
 
     with variable_scope.variable_scope(scope, "Dropout", [inputs]) as sc:

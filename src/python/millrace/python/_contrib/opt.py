@@ -15,7 +15,7 @@ _kernels: Any = training_ops
 
 
 def _scatter(kind: str, var: Any, indices: Any, values: Any, use_locking: bool) -> Any:
-    """Changes rows of a variable or slot; returns what has its value afterwards."""
+    """Changes rows of a variable or slot; returns a tensor or variable with its new value."""
     if resource_variable_ops.is_resource_variable(var):
         change = getattr(resource_variable_ops, "resource_scatter_" + kind)(var.handle, indices, values)
         with ops.control_dependencies([change]):

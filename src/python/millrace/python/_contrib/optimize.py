@@ -96,7 +96,7 @@ def optimize_loss(
       clip_gradients: the largest global norm, or a function of the pairs of gradients and variables.
       learning_rate_decay_fn: a function of the learning rate and the global step.
       update_ops: what runs before; None: the collection UPDATE_OPS.
-      variables: what is trained; None: TRAINABLE_VARIABLES.
+      variables: those to be trained; None: TRAINABLE_VARIABLES.
       name: the variable scope, "OptimizeLoss".
       summaries: names of OPTIMIZER_SUMMARIES.
       colocate_gradients_with_ops, increment_global_step: as the names say.
@@ -278,7 +278,7 @@ def _unique_tag(op: Any) -> str:
 
 
 def summarize_activation(op: Any) -> Any:
-    """A histogram of what a layer computes, and for relu, sigmoid and tanh the fraction of extreme values."""
+    """A histogram of the outputs of a layer, and for relu, sigmoid and tanh the fraction of extreme values."""
     if op.op.type in ("Relu", "Softplus", "Relu6"):
         summary.scalar("%s/zeros" % op.op.name, nn.zero_fraction(op))
     if op.op.type == "Relu6":

@@ -380,7 +380,7 @@ class AttentionCellWrapper(rnn_cell_impl.RNNCell):
     Args:
       cell: the cell.
       attn_length: the number of outputs kept.
-      attn_size: the size of what is read; None: that of outputs.
+      attn_size: the size of the attention vector; None: that of outputs.
       attn_vec_size: the size of the comparison; None: that of outputs.
       input_size: the size of the cell's inputs; None: that of the inputs.
       state_is_tuple: whether states are tuples (recommended).

@@ -198,7 +198,7 @@ class BasicDecoderOutput(collections.namedtuple("BasicDecoderOutput", ("rnn_outp
 
 
 class BasicDecoder(Decoder):
-    """A cell that reads what a helper says.
+    """A cell whose inputs a helper selects.
 
     Args:
       cell: an RNNCell.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of tf.contrib.seq2seq: what a decoder reads at each step, and which ids it takes from its
+"""Helpers of tf.contrib.seq2seq: the inputs of a decoder at each step, and the ids it takes from its
 outputs."""
 from __future__ import annotations
 

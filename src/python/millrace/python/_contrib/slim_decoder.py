@@ -133,7 +133,7 @@ class LookupTensor(Tensor):
 
 
 class BackupHandler(ItemHandler):
-    """A handler, and another one for what the first finds empty."""
+    """A handler, and another one that is used if the first one's result is empty."""
 
     def __init__(self, handler: Any, backup: Any) -> None:
         if not isinstance(handler, ItemHandler):

@@ -10,7 +10,7 @@ from millrace.python.ops import array_ops, math_ops, nn_ops
 
 
 def sparsemax(logits: Any, name: Any = None) -> Any:
-    """Probabilities of which many are zero.
+    """Probabilities, many of which are zero.
 
     Args:
       logits: a tensor of shape [batch, classes].

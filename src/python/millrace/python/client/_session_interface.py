@@ -20,7 +20,7 @@ class SessionInterface:
         raise NotImplementedError("sess_str")
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Runs what the fetches need."""
+        """Runs the operations that the fetches need."""
         raise NotImplementedError("run")
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> Any:

@@ -26,7 +26,7 @@ from millrace.python.training.experimental import mixed_precision_global_state
 
 
 def _with_mixed_precision(config: Any) -> Any:
-    """`config`, or a copy that asks for mixed precision when that is enabled and `config` does not refuse it."""
+    """`config`, or a copy with mixed precision if that is enabled and `config` does not refuse it."""
     if not mixed_precision_global_state.mixed_precision_graph_rewrite_is_enabled:
         mixed_precision_global_state.non_mixed_precision_session_created = True
         return config
@@ -107,7 +107,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
         return ops.default_session(self)
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Runs what the fetches need, and gives their values.
+        """Runs the operations that the fetches need, and returns the fetches' values.
 
         Args:
           fetches: a tensor, an operation, a name of one, a variable, or a list, tuple, named tuple, dict or attrs

@@ -62,7 +62,7 @@ def _setting(name: str) -> Any:
 
 
 class ContextSettings:
-    """What a Context has of the settings of the process."""
+    """The settings of the process in a Context."""
 
     intra_op_parallelism_threads = _setting("intra_op_parallelism_threads")
     inter_op_parallelism_threads = _setting("inter_op_parallelism_threads")

@@ -3,7 +3,7 @@
 """Calls of functions that are executed at once, and their gradients.
 
 The gradient of a function is another function. Both are cut out of one graph, the body with the engine's gradients
-added: what does not depend on the gradients that arrive is the forward function, whose further results the backward
+added: the part that does not depend on incoming gradients is the forward function, whose further results the backward
 function takes. So effects and random numbers of the body happen once. Where gradients of gradients may be asked for,
 these results count as results, so the backward function computes their gradients too.
 """
@@ -175,7 +175,7 @@ class _Pair:
     def _behind(self, everything: list[Any], starts: set[int]) -> set[int]:
         """The operations that belong to the backward function."""
         if self._plain is not None:
-            # The forward function gives tensors of the body only: what they are does not change any more.
+            # The forward function only returns tensors of the body, which do not change any more.
             return {id(op) for op in everything if op._id_value not in self._before} | starts
         behind = set(starts)
         changed = True
@@ -274,7 +274,7 @@ class _Pair:
                     gradients[i] = indexed_slices.IndexedSlices(*[next(found) for _ in range(kind)])
             return gradients
 
-        # What the backward function takes matters for gradients of higher order.
+        # The arguments of the backward function matter for gradients of higher order.
         seen = results if self._plain is not None else results[: self._count]
         tape.record_operation(self._forward.name, seen, inputs, backward)
         return results[: self._count]

@@ -72,7 +72,7 @@ def flatten_nested_indexed_slices(grad: Any) -> Any:
 
 
 def _num_elements(grad: Any) -> Any:
-    """How many numbers a gradient holds.
+    """The number of elements of a gradient.
 
     Raises:
       ValueError: it is neither a tensor nor slices.

@@ -33,7 +33,7 @@ _STATIC = frozenset(
     ("axis", "axes", "concat_dim", "split_dim", "dim", "dimension", "reduction_indices", "perm")
 )
 _LIMIT = 4096  # how many programs are kept
-_SIZES = 16  # after so many programs for different sizes comes one for all sizes
+_SIZES = 16  # after this number of programs for different sizes, one for all sizes is made
 _programs: dict[Any, Any] = {}
 _variants: dict[Any, int] = {}
 _lock = threading.RLock()
@@ -93,7 +93,7 @@ def _static(record: Any) -> Any:
         args = spec.inputs
         places = [i for i, arg in enumerate(args) if arg.name in _STATIC and not arg.is_list]
         if any(arg.is_list for arg in args):
-            # Counted from the ends, of which one has no list before it.
+            # Counted from the end at which no list comes first.
             lists = [i for i, arg in enumerate(args) if arg.is_list]
             places = [i if i < lists[0] else i - len(args) for i in places if i < lists[0] or i > lists[-1]]
         found = tuple(places)

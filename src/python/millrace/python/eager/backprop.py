@@ -26,7 +26,7 @@ def _handle_or_self(x: Any) -> Any:
 
 
 class GradientTape:
-    """Records what is computed in its context from tensors that are watched and variables, for gradients.
+    """Records the ops executed in its context on watched tensors and variables, for gradients.
 
     Args:
       persistent: whether `gradient` may be called more than once.
@@ -114,7 +114,7 @@ class GradientTape:
             self._push_tape(existing_tape=True)
 
     def reset(self) -> None:
-        """Forgets what was recorded and watched."""
+        """Drops the recorded ops and the watched tensors."""
         self._pop_tape()
         self._tape = None
         self._push_tape()
@@ -150,7 +150,7 @@ class GradientTape:
           target: a tensor or a structure of them.
           sources: tensors that are watched, or variables, in a structure.
           output_gradients: what arrives at each target; ones when None.
-          unconnected_gradients: what the gradient is of a source that the target does not depend on.
+          unconnected_gradients: the gradient of a source on which the target does not depend.
 
         Raises:
           RuntimeError: it was called before and the tape is not persistent.
@@ -283,7 +283,7 @@ class GradientTape:
         Args:
           target: a tensor of the shape [b, y1, ...].
           source: a tensor of the shape [b, x1, ...]; each example of the target depends on its own part alone.
-          unconnected_gradients: what the result is of where there is no way between the two.
+          unconnected_gradients: the result if the target does not depend on the source.
           parallel_iterations: of a loop in a graph.
           experimental_use_pfor: must be true unless the tape is persistent.
 

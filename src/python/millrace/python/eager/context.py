@@ -313,7 +313,7 @@ class Context(ContextSettings):
         _engine.eager_step(False)
 
     def async_wait(self) -> None:
-        """Waits for what is executed; nothing is left to do where ops are waited for."""
+        """Waits for running ops; does nothing if ops are executed synchronously."""
 
     def async_clear_error(self) -> None:
         """Forgets the error of an op that was executed asynchronously."""

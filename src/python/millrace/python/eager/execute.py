@@ -56,7 +56,7 @@ def _of_message(name: str, message: Any) -> tuple[str, str, Any]:
 
 
 def _executable(name: str) -> str:
-    """The name of a function that the context knows, which it gets from the default graph if need be."""
+    """The name of a function in the context, to which it is added from the default graph if necessary."""
     if not _engine.eager_has_function(name):
         function = ops.get_default_graph()._get_function(name)
         if function is not None:
@@ -121,11 +121,11 @@ class RawOp:
 def execute(
     op_name: Any, num_outputs: int, inputs: Any, attrs: Any, ctx: Any = None, name: Any = None
 ) -> list[Any]:
-    """Executes an op, or a function that the context knows.
+    """Executes an op, or a function in the context.
 
     Args:
       op_name: its name.
-      num_outputs: how many tensors come out.
+      num_outputs: the number of outputs.
       inputs: tensors in order, those of lists one by one.
       attrs: name, value, name, value, ...
       ctx: ignored.

@@ -16,7 +16,7 @@ from millrace.python.platform import tf_logging
 
 
 class ExecutionCallback(enum.Enum):
-    """What is done where a value is infinite or no number."""
+    """The action if a value is infinite or NaN."""
 
     IGNORE = "ignore"
     PRINT = "print"
@@ -28,7 +28,7 @@ _DEFAULT_CALLBACK_ACTION = ExecutionCallback.RAISE
 
 
 class InfOrNanError(Exception):
-    """An op gave a value that is infinite or no number."""
+    """An output of an op is infinite or NaN."""
 
     def __init__(self, op_type: Any, op_name: Any, output_index: int, num_outputs: int, value: Any) -> None:
         self._op_type = op_type
@@ -57,7 +57,7 @@ def inf_nan_callback(
     op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any, check_inf: bool = True, check_nan: bool = True,
     action: Any = _DEFAULT_CALLBACK_ACTION,
 ) -> None:  # fmt: skip
-    """Looks for values that are infinite, or no number, in what an op gave.
+    """Checks the outputs of an op for values that are infinite or NaN.
 
     Args:
       op_type, inputs, attrs, outputs, op_name: as every callback gets them.
@@ -95,7 +95,7 @@ def inf_callback(
 def nan_callback(
     op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any, action: Any = _DEFAULT_CALLBACK_ACTION
 ) -> None:
-    """`inf_nan_callback` that looks for values that are no number."""
+    """`inf_nan_callback` that only checks for NaN."""
     inf_nan_callback(op_type, inputs, attrs, outputs, op_name, check_inf=False, action=action)
 
 
@@ -113,7 +113,7 @@ def seterr(inf_or_nan: Any = None) -> dict[str, Any]:
     """Sets the handling of infinities and NaNs; None: unchanged.
 
     Returns:
-      What was done before, by the names of the arguments.
+      The previous actions, by the names of the arguments.
     """
     wanted = None if inf_or_nan is None else ExecutionCallback(inf_or_nan)
     ctx = context.context()

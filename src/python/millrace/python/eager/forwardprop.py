@@ -12,7 +12,7 @@ from millrace.python.util import nest
 
 
 class ForwardGradientAccumulator:
-    """A context that knows, of what is computed in it from watched tensors, the derivatives along their tangents.
+    """A context that computes, for ops on watched tensors, the derivatives along their tangents.
 
     They are computed by differentiating twice: the gradient for the watched tensors is linear in the gradient that
     arrives, and the gradient of this function for the tangents is the product of the Jacobian and the tangents.

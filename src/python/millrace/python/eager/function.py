@@ -65,7 +65,7 @@ class ConcreteFunction:
         # For calls by keyword: the names of the arguments, and the number of positional ones.
         self._arg_keywords: Any = None
         self._num_positional_args: Any = None
-        self._differentiable: Any = None  # made for the first tape that asks
+        self._differentiable: Any = None  # made for the first tape that needs it
 
     def _ordered_inputs(self) -> list[Any]:
         """The arguments of the function in the library: those of the Python function, then what it captures."""
@@ -291,7 +291,7 @@ class Function:
         return self._input_signature
 
     def _canonical(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """All arguments that have a name and no `*` by position, tensors where a signature asks for them."""
+        """All named arguments without `*` by position, converted to tensors if a signature requires it."""
         args = list(args)
         kwargs = dict(kwargs)
         defaults = self._fullargspec.defaults or ()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of what a tape recorded."""
+"""Gradients of the ops that a tape recorded."""
 from __future__ import annotations
 
 from typing import Any
@@ -78,7 +78,7 @@ def imperative_grad(
     """The gradients of the sum of the targets.
 
     Args:
-      tape: what was recorded.
+      tape: the recorded ops.
       target: a list of tensors.
       sources: a list of tensors.
       output_gradients: what arrives at each target; ones for None.

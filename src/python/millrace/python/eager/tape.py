@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes: what was executed, for gradients."""
+"""Tapes: records of executed ops, for gradients."""
 from __future__ import annotations
 
 import threading
@@ -112,7 +112,7 @@ def _record(maker: Any, values: Any, inputs: Any, outputs: Any) -> None:
     for tape in _state.tapes:
         if not tape.ids.isdisjoint(ids):
             if record is None:
-                # A copy: the list is what the function gives its caller.
+                # A copy: the function returns the list to its caller.
                 record = Record(maker, values, inputs, flat, list(outputs))
             tape.note(record)
 
@@ -201,7 +201,7 @@ def may_go_on() -> bool:
 
 
 def delete_trace(tensor_id: Any) -> None:
-    """Nothing is left to do: a tape keeps what it needs while it lives."""
+    """Does nothing: a tape holds references to all that it needs."""
 
 
 @contextmanager

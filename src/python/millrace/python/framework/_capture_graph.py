@@ -161,7 +161,7 @@ class CaptureGraph(ops.Graph):
             argument._set_handle_data_tuple(
                 number, None if sizes is None else [None if s < 0 else s for s in sizes]
             )
-        # A function between has the tensor as an argument of its own, which stands for the same.
+        # A function in between has its own argument for the tensor.
         self._captured[id(tensor)] = self._captured[id(outer)] = argument
         self.extra_inputs.append(outer)
         self.extra_args.append(argument)

@@ -12,7 +12,7 @@ from millrace.python.framework._graph import Graph
 
 
 class _DefaultStack(threading.local):
-    """A stack of objects of a thread, of which the last is the default."""
+    """A stack of objects of a thread, the last of which is the default."""
 
     def __init__(self) -> None:
         super().__init__()

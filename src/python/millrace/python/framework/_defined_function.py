@@ -353,7 +353,7 @@ def _from_definition(fdef: Any, grad_func: Any = None) -> _DefinedFunction:
 
 
 def _from_library(lib: Any) -> list[_DefinedFunction]:
-    """The functions of a FunctionDefLibrary, gradients before what they are of.
+    """The functions of a FunctionDefLibrary, gradients before the functions they belong to.
 
     Raises:
       ValueError: if the library is not valid.

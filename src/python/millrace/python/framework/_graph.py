@@ -254,7 +254,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         return c_op
 
     def _apply_scopes_to(self, new_ops: list[Operation], compute_devices: bool = True) -> list[Operation]:
-        """Does for operations that were imported what is done for those that Python makes."""
+        """Applies the scopes to imported operations, as to those made by Python."""
         if self._slow_reasons or self._control_flow_context is not None:
             for op in new_ops:
                 controls = self._control_dependencies_for_inputs({t.op for t in op.inputs})
@@ -419,7 +419,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
     # --- Shapes behind handles
 
     def _get_handle_data(self, tensor: Any) -> Any:
-        """[(shape, dtype)] of what is behind a resource handle; None when nothing is known."""
+        """[(shape, dtype)] of the resource behind a handle; None if unknown."""
         data = tensor._handle_data_tuple()
         return None if data is None else [_handle_entry(data)]
 

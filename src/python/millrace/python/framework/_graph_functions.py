@@ -7,7 +7,7 @@ import collections
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Iterator
 
-if TYPE_CHECKING:  # what the class of graphs has from elsewhere
+if TYPE_CHECKING:  # members of the class of graphs that are defined elsewhere
     from millrace.python._engine import GraphBase as _Base
 else:
     _Base = object

@@ -11,7 +11,7 @@ from millrace.python.framework import device as pydev
 from millrace.python.framework._operation import Operation
 from millrace.python.framework._tensor import Tensor
 
-if TYPE_CHECKING:  # what the class of graphs has from elsewhere
+if TYPE_CHECKING:  # members of the class of graphs that are defined elsewhere
     from millrace.python._engine import GraphBase as _Base
 else:
     _Base = object
@@ -212,7 +212,7 @@ class GraphScopes(_Base):
         control_ops: list[Any] = []
         current = self._current_control_dependencies()
         for c in control_inputs:
-            # An IndexedSlices or a variable stands for the operation behind it.
+            # An IndexedSlices or a variable represents its operation.
             if hasattr(c, "_handle") and hasattr(c, "op") and not isinstance(c, (Tensor, Operation)):
                 c = c.op
             if hasattr(c, "values") and hasattr(c, "indices") and not isinstance(c, (Tensor, Operation)):

@@ -61,7 +61,7 @@ def add_collection_def(
         return
     graph = graph or ops.get_default_graph()
     collection_list = override_contents if override_contents is not None else graph.get_collection(key)
-    # Only what is in the scope.
+    # Only entries in the scope.
     collection_list = [
         x for x in collection_list if meta_graph._should_include_node(x, export_scope, exclude_nodes)
     ]

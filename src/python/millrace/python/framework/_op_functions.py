@@ -205,7 +205,7 @@ class OpFunction:
 
 
 def _unshared(op_name: str, triple: Any) -> Any:
-    """An attribute, where a resource that has no name gets one of its own: its kernel lives on."""
+    """An attribute; a resource without a name gets a unique one, as its kernel stays in use."""
     if triple[0] != "shared_name" or triple[2] or op_name == "VarHandleOp":
         return triple
     from millrace.python.framework import ops

@@ -262,7 +262,7 @@ def _check(attr: AttrSpec, value: Any, op_name: str) -> None:
 
 
 def attr_triple(spec: OpSpec, attr: AttrSpec, value: Any) -> tuple[str, str, Any]:
-    """(name, kind, value) for the extension. TypeError or ValueError for what the attribute cannot be."""
+    """(name, kind, value) for the extension. TypeError or ValueError for an invalid value."""
     name = attr.name
     if attr.type.startswith("list("):
         inner = attr.type[5:-1]

@@ -284,7 +284,7 @@ def _engine_text(shape: Any) -> str:
 
 
 def kinds_of_value(value: Any) -> Any:
-    """(kind, value) of an attribute whose type only its value tells; None for what is no value of an attribute."""
+    """(kind, value) of an attribute whose type is inferred from the value; None for an invalid value."""
     if isinstance(value, bool):
         return "bool", value
     if isinstance(value, int):

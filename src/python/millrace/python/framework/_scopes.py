@@ -123,7 +123,7 @@ _colocate_with = colocate_with
 def control_dependencies(control_inputs: Any) -> Any:
     """Graph.control_dependencies of the default graph; ops that are executed at once have their order."""
     if executing_eagerly():
-        # What is not computed yet: functions, which are called first.
+        # Values that are not computed yet: functions, which are called first.
         for control in [control_inputs] if callable(control_inputs) else control_inputs or ():
             if callable(control):
                 control()

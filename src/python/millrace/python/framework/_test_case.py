@@ -36,7 +36,7 @@ class ErrorLoggingSession(session.Session):
         try:
             return super().run(*args, **kwargs)
         except Exception as e:
-            # The end of input is what a test often waits for.
+            # Tests often expect the end of input.
             if not isinstance(e, errors.OutOfRangeError):
                 logging.error(str(e))
             raise
@@ -233,7 +233,7 @@ class TensorFlowTestCase(ArrayAssertions):
                     yield sess
 
     def _create_session(self, graph: Any, config: Any, force_gpu: bool) -> Any:
-        """A session with optimisations off that would change what a test looks at."""
+        """A session without the optimisations that would change the graph under test."""
         from millrace.core.protobuf import config_pb2
         from millrace.core.protobuf import rewriter_config_pb2
 
@@ -295,7 +295,7 @@ class TensorFlowTestCase(ArrayAssertions):
     def assertProtoEquals(
         self, expected_message_maybe_ascii: Any, message: Any, msg: Any = None
     ) -> None:  # noqa: N802
-        """A message equals another, or what a text represents."""
+        """A message equals another one, or a text in protobuf's text format."""
         from google.protobuf import text_format
 
         if isinstance(expected_message_maybe_ascii, type(message)):

@@ -340,7 +340,7 @@ def assert_no_new_pyobjects_executing_eagerly(f: _Function) -> _Function:
         with context.eager_mode():
             gc.disable()
             try:
-                for _ in range(2):  # what is made once: caches, functions
+                for _ in range(2):  # objects that are made once: caches, functions
                     f(self, *args, **kwargs)
                 gc.collect()
                 before = _object_count()

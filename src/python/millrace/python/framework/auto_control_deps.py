@@ -130,7 +130,7 @@ def order(new_ops: Any, context: Any = None) -> list[Any]:
 
 
 class AutomaticControlDependencies:
-    """A context: effects of operations made in it happen in order, and before what is marked as returned.
+    """A context: effects of operations made in it happen in order, and before the tensors marked as returned.
 
     The graph must be the body of a function in TensorFlow; here any graph will do.
     """

@@ -183,7 +183,7 @@ def _check_present(device: Any) -> None:
 
 
 def _eager_config(config: Any) -> Any:
-    """The ConfigProto that eager execution begins with: what a program gave, and what was set."""
+    """The ConfigProto with which eager execution begins: the program's, with later settings."""
     from millrace.core.protobuf import config_pb2
 
     found = config_pb2.ConfigProto()

@@ -43,7 +43,7 @@ def convert_variables_to_constants_v2(func: Any, lower_control_flow: bool = True
         else:
             values[name] = outer.numpy()
     for node in graph_def.node:
-        if node.name in handles:  # what stands for a variable inside a function
+        if node.name in handles:  # the placeholder of a variable in a function
             node.op = "VarHandleOp"
             node.attr["dtype"].type = handles[node.name]
     converted = graph_util_impl.replace_variables(graph_def, values, handles)

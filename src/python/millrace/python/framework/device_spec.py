@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""DeviceSpec: the name of a device, of which parts may be open: "/job:worker/replica:0/task:1/device:GPU:0"."""
+"""DeviceSpec: the name of a device, parts of which may be open: "/job:worker/replica:0/task:1/device:GPU:0"."""
 from __future__ import annotations
 
 from typing import Any, Optional

@@ -34,7 +34,7 @@ class FuncGraph(CaptureGraph):
       name: of the function.
       inputs: placeholders, those of captured tensors at the end.
       outputs: the tensors that it returns.
-      structured_outputs: what the Python function returned.
+      structured_outputs: the results of the Python function.
       control_outputs: operations that run in each call.
       variables: that the function uses.
       outer_graph: the graph around it.

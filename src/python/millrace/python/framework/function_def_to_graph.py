@@ -30,7 +30,7 @@ def function_def_to_graph(fdef: Any, input_shapes: Any = None, copy_functions: b
         ]
     graph_def, names = function_def_to_graph_def(fdef, shapes)
     with graph.as_default():
-        # A node may be colocated with what the function captures, which is an argument here.
+        # A node may be colocated with a captured tensor, which is an argument here.
         importer.import_graph_def_for_function(graph_def, name="")
         graph.inputs = [graph.get_tensor_by_name(arg.name + ":0") for arg in fdef.signature.input_arg]
         graph.outputs = [

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the descriptions of GPUs say."""
+"""Parses descriptions of GPUs."""
 from __future__ import annotations
 
 import collections

@@ -97,7 +97,7 @@ def import_graph_def(
 def import_graph_def_for_function(graph_def: Any, name: Any = None) -> Any:
     """Adds the operations of a function's body to the default graph.
 
-    As import_graph_def, but an operation may be colocated with one that is not there: with what a function captures,
+    As import_graph_def, but an operation may be colocated with a missing one: with one that a function captures,
     which is an argument of its body. Such names are taken out of `graph_def`.
     """
     known = {node.name for node in graph_def.node}

@@ -391,14 +391,14 @@ def _nodes_of_other_savers(graph_def: Any, graph: Any, saver_def: Any) -> str:
 
 
 def _should_include_node(node_or_node_name: Any, export_scope: Any, exclude_nodes: Any) -> bool:
-    """Whether a node or its name is part of what is exported."""
+    """Whether a node or its name is exported."""
     import re
 
     if not isinstance(node_or_node_name, str):
         try:
             name = node_or_node_name.name
         except AttributeError:
-            return True  # what has no name belongs to all
+            return True  # nodes without a name belong to all scopes
     else:
         name = node_or_node_name
     if exclude_nodes and re.match(exclude_nodes, name):

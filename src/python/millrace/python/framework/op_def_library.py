@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Makes operations of arguments of any kind: what the generated functions call, and apply_op for ops by name."""
+"""Makes operations from arguments of any kind, for generated functions; apply_op for ops by name."""
 from __future__ import annotations
 
 import contextlib
@@ -161,7 +161,7 @@ def _is_composite(value: Any) -> bool:
 
 
 def _note_types(spec: Any, arg: Any, values: Any, known: dict[str, Any], sources: dict[str, str]) -> None:
-    """Takes what an input tells of the attributes."""
+    """Infers attributes from an input."""
     types = [v.dtype.base_dtype for v in values]
     if arg.number_attr:
         known_count = known.get(arg.number_attr)
@@ -334,7 +334,7 @@ class OpDefLibrary:
         self._ops: dict[str, Any] = {}
 
     def add_op(self, op_def: Any) -> None:
-        """Adds an op; the engine knows it already."""
+        """Adds an op, which is already registered with the engine."""
         _op_specs.register(_op_specs.spec_of_op_def(op_def))
 
     def add_op_list(self, op_list: Any) -> None:
@@ -342,7 +342,7 @@ class OpDefLibrary:
             self.add_op(op_def)
 
     def apply_op(self, op_type_name: str, name: Any = None, **keywords: Any) -> Any:
-        """Makes an operation; what its inputs and attributes are is told by keyword.
+        """Makes an operation; its inputs and attributes are keyword arguments.
 
         Raises:
           RuntimeError: if there is no such op.

@@ -14,7 +14,7 @@ class Registry:
     """A table in which each name is entered once."""
 
     def __init__(self, name: str) -> None:
-        """`name` is told in errors."""
+        """`name` is used in errors."""
         self._name = name
         self._registry: dict[Any, Any] = {}
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes of tensors, of which sizes or the rank may be unknown."""
+"""Shapes of tensors, whose sizes or rank may be unknown."""
 from __future__ import annotations
 
 from typing import Any, Iterator, Optional, Sequence
@@ -430,7 +430,7 @@ class TensorShape:
             return NotImplemented
         if self._sizes is None or other._sizes is None:
             return self._sizes is other._sizes
-        # As lists of Dimensions compare: an unknown size equals nothing but is not told apart either.
+        # As lists of Dimensions compare: an unknown size is neither equal nor unequal to another one.
         if len(self._sizes) != len(other._sizes):
             return False
         return all(a == b for a, b in zip(self._sizes, other._sizes))
@@ -469,7 +469,7 @@ def as_shape(shape: Any) -> TensorShape:
 
 
 def unknown_shape(rank: Optional[int] = None, **kwargs: Any) -> TensorShape:
-    """A shape of which nothing is known but, perhaps, the rank."""
+    """A shape of unknown sizes and, possibly, known rank."""
     if rank is None and "ndims" in kwargs:
         rank = kwargs.pop("ndims")
     if kwargs:

@@ -386,13 +386,13 @@ def constant_value(tensor: Any, partial: bool = False) -> Optional[np.ndarray[An
     if value is None and partial and tensor.op.type == "Pack" and tensor.op.inputs:
         return _partial_pack(tensor.op) if tensor.op.get_attr("axis") == 0 else None
     if value is not None:
-        # What is known now must hold in all runs.
+        # Only values that are the same in all runs.
         tensor.graph.prevent_feeding(tensor)
     return value
 
 
 def _partial_pack(op: Any) -> Any:
-    """What is known of the inputs of a Pack: None for those that are not, rows for those that are known in part."""
+    """The known inputs of a Pack: None for unknown ones, rows for partially known ones."""
     values = [constant_value(x, partial=True) for x in op.inputs]
     if len({None if value is None else np.shape(value) for value in values}) == 1 and values[0] is not None:
         return np.array(values, dtype=object)

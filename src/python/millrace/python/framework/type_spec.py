@@ -155,7 +155,7 @@ class TypeSpec(abc.ABC):
 
 
 class BatchableTypeSpec(TypeSpec):
-    """A TypeSpec whose values can be put together to a batch of them."""
+    """A TypeSpec whose values can be batched."""
 
     __slots__: list[str] = []
 

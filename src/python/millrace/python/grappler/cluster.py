@@ -16,7 +16,7 @@ class Cluster:
     """The devices of this process.
 
     Args:
-      allow_soft_placement: whether an op may be placed elsewhere than where the graph asks.
+      allow_soft_placement: whether an op may be placed on another device than that set in the graph.
       disable_detailed_stats: whether a measurement leaves statistics out.
       disable_timeline: whether a measurement leaves the times of operations out.
       devices: NamedDevices; None: those of this process.

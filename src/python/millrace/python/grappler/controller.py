@@ -30,7 +30,7 @@ class Controller:
         return self.item.metagraph.graph_def
 
     def build_controller(self) -> Any:
-        """Builds what is learnt, in a subclass."""
+        """Builds the learned model, in a subclass."""
         raise NotImplementedError("build_controller")
 
     def generate_placement(self, sess: Any) -> Any:

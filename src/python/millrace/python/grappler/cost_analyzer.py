@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A table of what the operations of a graph cost."""
+"""A table of the costs of a graph's operations."""
 from __future__ import annotations
 
 import collections

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A text about the operations of a graph and what is known of their shapes."""
+"""A text about the operations of a graph and their known shapes."""
 from __future__ import annotations
 
 from typing import Any

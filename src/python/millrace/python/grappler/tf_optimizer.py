@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What an engine does to a graph before it runs, for programs that look at optimised graphs."""
+"""The optimisations of a graph before it runs, for programs that inspect optimised graphs."""
 from __future__ import annotations
 
 from typing import Any
@@ -92,7 +92,7 @@ def kept_nodes(metagraph: Any) -> set[str]:
 
 
 def _nodes_of_collections(metagraph: Any) -> set[str]:
-    """Nodes that are not removed: those that a collection names, and those with an attribute that says so."""
+    """Nodes that are not removed: those that a collection names, and those with an attribute for that."""
     names: set[str] = set()
     for collection in metagraph.collection_def.values():
         names |= set(collection.node_list.value)
@@ -106,7 +106,7 @@ def _nodes_of_collections(metagraph: Any) -> set[str]:
 
 
 def _names_of_variable(value: bytes) -> set[str]:
-    """What a VariableDef names, but for its snapshot; nothing if the bytes are another message."""
+    """The names in a VariableDef except its snapshot; empty if the bytes are another message."""
     variable = variable_pb2.VariableDef()
     try:
         variable.ParseFromString(value)

@@ -17,7 +17,7 @@ def serialize(value: Any) -> Any:
 def deserialize(config: Any, places: Any, custom_objects: Any = None) -> Any:
     """Makes the object of `serialize`; its class or function is looked for in `custom_objects`, then in `places` (modules).
 
-    Raises ValueError for what is neither a name nor a class name with a configuration, and for unknown names.
+    Raises ValueError for values that are neither a name nor a class name with a configuration, and for unknown names.
     """
     name = config.get("class_name") if isinstance(config, dict) else config
     if not isinstance(name, str) or (isinstance(config, dict) and "config" not in config):

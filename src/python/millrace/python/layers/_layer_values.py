@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a layer that its callers look at: weights, losses, updates, inputs and outputs."""
+"""The state of a layer that its callers read: weights, losses, updates, inputs and outputs."""
 from __future__ import annotations
 
 import re

@@ -28,7 +28,7 @@ class Module(tracking.AutoTrackable):
     )
 
     def __init__(self, name: Any = None) -> None:
-        """Names the module; ValueError for what is no identifier."""
+        """Names the module; ValueError if that is not an identifier."""
         if name is None:
             name = camel_to_snake(type(self).__name__)
         elif not _VALID_IDENTIFIER.match(name):

@@ -168,7 +168,7 @@ def _filled(shape: Any, value: Any, dtype: Any, name: str) -> Any:
         except (TypeError, ValueError):
             shape = ops.convert_to_tensor(shape, dtype=dtypes.int32)
     if not shape._shape_tuple():
-        # A scalar stands for a vector of one dimension.
+        # A scalar is treated as a vector of one element.
         shape = gen_array_ops.reshape(shape, [-1])
     return fill(shape, constant_op.constant(value, dtype=dtype), name=name)
 

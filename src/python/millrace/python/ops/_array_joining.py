@@ -228,7 +228,7 @@ def pad(
         raise ValueError("Unknown padding mode: %s" % mode)
     if ops.executing_eagerly():
         return result
-    # The paddings may be known in part, where the op's shape function knows nothing.
+    # The paddings may be partially known, which the op's shape function does not handle.
     paddings_constant = tensor_util.constant_value(result.op.inputs[1], partial=True)
     input_shape = result.op.inputs[0].shape
     if (
@@ -377,7 +377,7 @@ def _get_dtype_from_nested_lists(list_or_tuple: Any) -> Any:
 
 
 def _cast_nested_seqs_to_dtype(dtype: Any, seq: Any) -> Any:
-    """Casts the tensors in nested lists to `dtype`, leaving what is no tensor."""
+    """Casts the tensors in nested lists to `dtype`, leaving other values unchanged."""
     if isinstance(seq, (list, tuple)):
         return [_cast_nested_seqs_to_dtype(dtype, elem) for elem in seq]
     if (isinstance(seq, ops.Tensor) or ops.is_dense_tensor_like(seq)) and seq.dtype.base_dtype != dtype:

@@ -232,7 +232,7 @@ def required_space_to_batch_paddings(
 
 
 def _square(block_size: Any) -> Any:
-    """The vector [block_size, block_size]; TypeError for what is no integer."""
+    """The vector [block_size, block_size]; TypeError for values that are not integers."""
     if not isinstance(block_size, (int, np.integer)):
         raise TypeError("block_size must be an integer, got %r." % (block_size,))
     return np.array([block_size, block_size], dtype=np.int64)

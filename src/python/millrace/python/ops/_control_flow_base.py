@@ -276,7 +276,7 @@ class ControlFlowContext:
 
     @property
     def grad_state(self) -> Any:
-        """What a loop of gradients knows of its forward loop: None."""
+        """The state of the forward loop of a gradient loop: None."""
         return None
 
     @property

@@ -221,7 +221,7 @@ class WhileContext(ControlFlowContext):
         return self._pivot_for_body if self._pivot_for_body is not None else self._pivot_for_pred
 
     def _graph_enters(self) -> list[Any]:
-        """The Enters of what the loop takes in as it is."""
+        """The Enters of the loop's constant inputs."""
         return [t.op for t in self._external_values.values() if util.IsLoopConstantEnter(t.op)]
 
     def IsWhileContext(self) -> bool:
@@ -354,7 +354,7 @@ class WhileContext(ControlFlowContext):
     def _BuildLoop(
         self, pred: Any, body: Any, original_loop_vars: Any, loop_vars: Any, shape_invariants: Any
     ) -> tuple[Any, Any]:
-        """Makes the ops of the loop; returns what the body returned, and the Exits."""
+        """Makes the ops of the loop; returns the results of the body, and the Exits."""
         flat_loop_vars = nest.flatten(original_loop_vars, expand_composites=True)
 
         def pack(tensors: Any) -> Any:

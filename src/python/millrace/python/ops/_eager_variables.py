@@ -34,7 +34,7 @@ class EagerResourceDeleter:
 
 
 class EagerVariableMembers:
-    """Base of resource variables: members that need a value, and what is refused without a graph."""
+    """Base of resource variables: members that need a value, and those that are refused without a graph."""
 
     _in_graph_mode: bool
     _handle_deleter: Any = None
@@ -151,7 +151,7 @@ def _remade(value: Any, trainable: bool, name: str, dtype: int) -> Any:
 
 
 def handle_of_new_variable(shape: Any, dtype: Any, name: str) -> Any:
-    """The handle of a variable that nothing shares, with what is known of the value."""
+    """The handle of an unshared variable, with the known properties of its value."""
     from millrace.python.ops import gen_resource_variable_ops
 
     del name

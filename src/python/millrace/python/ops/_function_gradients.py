@@ -106,7 +106,7 @@ def _names(attrs: Any) -> Iterator[str]:
 
 
 def entries(graph: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Names and functions by which the engine asks for gradients that are to be made."""
+    """Names and functions with which the engine requests gradients."""
     for name, function in list(graph._functions.items()):
         if getattr(function, "_python_grad_func", None) is None and is_needed(graph, function):
             yield "SymbolicGradient:" + name, _call_gradient

@@ -22,7 +22,7 @@ def is_needed(graph: Any, ys: Any, xs: Any) -> bool:
 
 
 def gradients(graph: Any, ys: Any, xs: Any, grad_ys: Any, gradients_of: GradientsOf) -> list[Any]:
-    """Gradients of ys with respect to xs, of which some are of graphs around `graph`.
+    """Gradients of ys with respect to xs, some of which belong to graphs that enclose `graph`.
 
     Operations whose gradients do not depend on the body are differentiated in their graph; the others get copies of
     their gradients in the body.

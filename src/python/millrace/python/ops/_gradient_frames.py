@@ -151,7 +151,7 @@ def _has_loops(fresh: list[Any]) -> bool:
 
 
 def settle(graph: Any, fresh: list[Any], context: Any, apply_scopes: bool, colocate: bool) -> None:
-    """Gives new operations the context that is current, and what the scopes say.
+    """Gives new operations the current context, and applies the scopes.
 
     Args:
       graph: their graph.

@@ -227,7 +227,7 @@ def combined_non_max_suppression(
 
 
 def draw_bounding_boxes(images: Any, boxes: Any, name: Optional[str] = None, colors: Any = None) -> Any:
-    """Draws `boxes` [batch, n, 4] on `images`, with `colors` [m, channels] in turn when they are given."""
+    """Draws `boxes` [batch, n, 4] on `images`, with `colors` [m, channels], used in turn, if given."""
     return draw_bounding_boxes_v2(images, boxes, colors, name)
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of convolutions that keep the norm of what they are applied to (Xiao et al., arXiv:1806.05393)."""
+"""Kernels of convolutions that preserve the norm of their inputs (Xiao et al., arXiv:1806.05393)."""
 from __future__ import annotations
 
 import functools

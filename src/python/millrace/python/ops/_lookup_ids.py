@@ -48,7 +48,7 @@ def _as_string(tensor: Any) -> Any:
 
 
 class _BucketTable(LookupInterface):
-    """Looks keys up in a table; what is not there gets one of the buckets behind it by its hash."""
+    """Looks up keys in a table; missing keys get one of the buckets after it by their hash."""
 
     _table: Any
     _num_oov_buckets: int

@@ -153,7 +153,7 @@ class StaticHashTable(InitializableLookupTableBase):
         if ops.executing_eagerly():
             self._shared_name = ""
         elif not self._shared_name:
-            self._shared_name = "hash_table_%s" % uuid.uuid4()  # one table, whichever kernel asks for it
+            self._shared_name = "hash_table_%s" % uuid.uuid4()  # one table for all kernels
         table_ref = gen_lookup_ops.hash_table_v2(
             shared_name=self._shared_name,
             key_dtype=self._initializer.key_dtype,

@@ -458,7 +458,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
 
 
 def nextafter(x1: Any, x2: Any, name: str | None = None) -> Any:
-    """Returns the floating point number after x1 on the way to x2."""
+    """Returns the next floating-point number after x1 in the direction of x2."""
     return gen_math_ops.next_after(x1, x2, name=name)
 
 

@@ -55,7 +55,7 @@ def matmul(
         a_shape, b_shape = a._shape_tuple(), b._shape_tuple()
         may_be_batch = a_shape is None or len(a_shape) > 2 or b_shape is None or len(b_shape) > 2
         if not a_is_sparse and not b_is_sparse and may_be_batch:
-            # The batched op knows adjoint matrices only: a transposed one is the adjoint of its conjugate.
+            # The batched op only supports adjoint matrices: a transposed one is the adjoint of its conjugate.
             if transpose_a:
                 a, adjoint_a = conj(a), True
             if transpose_b:

@@ -17,7 +17,7 @@ from millrace.python.ops import variables
 
 
 def get_resource_handle_data(graph_op: Any) -> Any:
-    """HandleData, the message, of what is known behind a handle in a graph."""
+    """HandleData, the message, of the known properties of a handle's resource in a graph."""
     from millrace.python.framework import cpp_shape_inference_pb2
 
     return graph_op._handle_data or cpp_shape_inference_pb2.HandleData()
@@ -308,7 +308,7 @@ class _UnreadVariable(BaseResourceVariable):
         self._constraint = parent.constraint
         self._initial_value = parent._initial_value
         self._initializer_op = parent._initializer_op
-        self._parent = parent  # whose value lives as long as it
+        self._parent = parent  # its value exists as long as this object
         self._graph_element = self.read_value() if self._in_graph_mode else None
 
     @property

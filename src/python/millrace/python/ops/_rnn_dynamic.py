@@ -268,7 +268,7 @@ def bidirectional_dynamic_rnn(
 def _emitted(
     cell: Any, emit_structure: Any, state: Any, const_batch_size: Any, batch_size: Any
 ) -> Tuple[Any, Any]:
-    """The arrays that take what is emitted, and zeros for the rows that have finished."""
+    """The arrays for emitted values, and zeros for the rows that have finished."""
     if emit_structure is not None:
         flat_emit_structure = nest.flatten(emit_structure)
         flat_emit_size = [

@@ -192,7 +192,7 @@ def sparse_reorder(sp_input: Any, name: Optional[str] = None) -> Any:
 
 
 def sparse_reshape(sp_input: Any, shape: Any, name: Optional[str] = None) -> Any:
-    """Returns the elements under another shape, one dimension of which may be -1.
+    """Returns the elements with another shape, one dimension of which may be -1.
 
     Raises ValueError when the static numbers of elements differ, or there is more than one -1.
     """

@@ -38,7 +38,7 @@ def _recorded(default: bool) -> Any:
 
 
 def should_record_summaries() -> Any:
-    """Whether summaries are recorded here: a bool or a bool tensor. Not unless the program says so."""
+    """Whether summaries are recorded here: a bool or a bool tensor. The default is False."""
     return _recorded(False)
 
 

@@ -427,7 +427,7 @@ class _VariableStore:
             aggregation=aggregation,
         )
         if not ops.executing_eagerly() or self._store_eager_variables:
-            # Elsewhere a variable lives as long as the program holds it.
+            # Otherwise a variable exists as long as the program holds a reference to it.
             self._vars[name] = v
         if regularizer and not ops.executing_eagerly():
             with ops.colocate_with(v):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions whose calls are put together in batches."""
+"""Functions whose calls are batched."""
 from __future__ import annotations
 
 from typing import Any, Callable, Optional, TYPE_CHECKING

@@ -72,7 +72,7 @@ def ZerosLike(op: Any, index: int) -> Any:  # noqa: N802
 
 
 def ZerosLikeV1WhileLoop(grad_state: Any, op: Any, index: int) -> Any:  # noqa: N802
-    """As ZerosLikeOutsideLoop; None for what does not depend on data."""
+    """As ZerosLikeOutsideLoop; None for values that do not depend on data."""
     del grad_state
     if control_flow_util.IsLoopSwitch(op):
         return None

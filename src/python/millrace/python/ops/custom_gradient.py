@@ -94,7 +94,7 @@ _READS = frozenset(("Identity", "ReadVariableOp", "VarHandleOp", "VariableV2", "
 def _operations_behind(tensors: Any, arguments: Any, first: int) -> set[Any]:
     """The operations from number `first` on that tensors are computed from, and the variables that these read."""
     given = {id(t) for t in arguments}
-    captured: dict[int, Any] = {}  # by the argument that stands for it
+    captured: dict[int, Any] = {}  # by the corresponding argument
     graph: Any = ops.get_default_graph()
     while graph is not None:
         captured.update(zip(map(id, getattr(graph, "extra_args", ())), getattr(graph, "extra_inputs", ())))

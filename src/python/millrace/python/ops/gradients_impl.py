@@ -40,7 +40,7 @@ def gradients(
       gate_gradients: whether the gradients of an operation are used only when all of them are there.
       aggregation_method: how gradients of several consumers are added up, see `AggregationMethod`.
       stop_gradients: tensors that count as constants.
-      unconnected_gradients: what the gradient is where no y depends on x: None, or zeros of its shape.
+      unconnected_gradients: the gradient if no y depends on x: None, or zeros of its shape.
 
     Returns:
       A list with a tensor, IndexedSlices (for tables whose rows were looked up) or None for each x.

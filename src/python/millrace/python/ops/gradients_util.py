@@ -143,7 +143,7 @@ def _method_number(aggregation_method: Any) -> int:
 
 
 def _device(graph: Any, colocate: bool) -> Any:
-    """The device that the engine asks for in new operations: by itself none, that of the operation if colocated."""
+    """The device that the engine sets on new operations: none by default, that of the operation if colocated."""
     del graph
     return None if colocate else ""
 
@@ -222,7 +222,7 @@ def _loop_of(tensor: Any) -> Any:
 def _gradients_at(
     graph: Any, context: Any, ys: Any, xs: Any, grad_ys: Any, stops: Any, zeros: bool, options: _Options
 ) -> Any:
-    """Gradients of ys of the loop that is built with respect to xs of which some are outside of it.
+    """Gradients of ys in the loop being built with respect to xs, some of which are outside of it.
 
     The part within the loop ends where tensors enter it. The part outside is differentiated there, with
     placeholders for what arrives; what depends on those is then moved into the loop.

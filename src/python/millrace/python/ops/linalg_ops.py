@@ -124,7 +124,7 @@ def matrix_solve_ls(
 
     matrix = ops.convert_to_tensor(matrix, name="matrix")
     if matrix.dtype.is_complex and l2_regularizer != 0:
-        # The fused op wants the regularizer in double precision.
+        # The fused op needs the regularizer in double precision.
         raise ValueError("matrix_solve_ls does not support l2_regularizer with complex dtypes.")
     if _use_composite_impl(fast, matrix.get_shape()):
         return _composite_impl(matrix, rhs, l2_regularizer)

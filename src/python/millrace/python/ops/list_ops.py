@@ -20,7 +20,7 @@ else:
 
 
 def _build_element_shape(shape: Any) -> Any:
-    """Returns a shape as what ops on lists take: a tensor, -1 standing for what is not known."""
+    """Returns a shape in the form for ops on lists: a tensor, with -1 for unknown parts."""
     if isinstance(shape, ops.Tensor):
         return shape
     if isinstance(shape, tensor_shape.TensorShape):

@@ -24,7 +24,7 @@ def _BatchNormGrad(
       x: the values, in four dimensions.
       scale: factor of each channel.
       pop_mean, pop_var: mean and variance where `is_training` is false; else those of `x` count.
-      epsilon: what was added to the variance.
+      epsilon: the number that was added to the variance.
       data_format: NHWC or NCHW.
     """
     axes = [0, 1, 2] if data_format in (b"NHWC", "NHWC") else [0, 2, 3]

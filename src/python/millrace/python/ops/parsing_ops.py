@@ -273,7 +273,7 @@ def decode_csv(
       records: strings of any shape, each a record.
       record_defaults: for each column a scalar, or an empty vector when it must be there; their types are those of
         the columns: float32, float64, int32, int64 or string.
-      field_delim: what is between fields.
+      field_delim: the delimiter of fields.
       use_quote_delim: whether fields may be in quotes.
       name: name of the op.
       na_value: what represents a value that is not there.

@@ -90,7 +90,7 @@ def _internal_py_func(func: Any, inp: Any, Tout: Any, stateful: bool, name: str 
         results = _call_at_once(function, inp)
         return results if is_list_or_tuple else results[0] if results else None
     token = _py_funcs.insert(function)
-    # The function lives as long as its op may run.
+    # The function exists as long as its op may run.
     ops.get_default_graph()._py_funcs_used_in_graph.append(function)
     fn = gen_script_ops.py_func if stateful else gen_script_ops.py_func_stateless
     result = fn(input=inp, token=token, Tout=types, name=name)
@@ -186,7 +186,7 @@ class EagerFunc(_Function):
             return [t.numpy() for t in results]
 
 
-# What the last calls computed, for their gradients: token -> (tape, arguments, results)
+# The results of the last calls, for their gradients: token -> (tape, arguments, results)
 tape_cache: dict[str, Any] = {}
 
 
@@ -232,7 +232,7 @@ def _eager_py_func(func: Any, inp: Any, Tout: Any, name: str | None, is_grad_fun
     function.token = _py_funcs.insert(function)
     graph = ops.get_default_graph()
     while graph is not None:
-        # The function lives as long as a graph that calls it, or is around one that does.
+        # The function exists as long as a graph that calls it, or encloses one that does.
         graph._py_funcs_used_in_graph.append(function)
         graph = getattr(graph, "_outer_graph", None)  # type: ignore[assignment]
     result = gen_script_ops.eager_py_func(input=inp, token=function.token, Tout=types, name=name)
@@ -243,7 +243,7 @@ def _eager_py_func(func: Any, inp: Any, Tout: Any, name: str | None, is_grad_fun
 
 @ops.RegisterGradient("EagerPyFunc")
 def _EagerPyFuncGrad(op: Any, *dy: Any) -> Any:  # noqa: N802
-    """The gradient of what the function computed when it ran last."""
+    """The gradient of the last run of the function."""
     token = op.get_attr("token")
     token = token.decode() if isinstance(token, bytes) else token
 

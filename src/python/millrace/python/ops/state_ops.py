@@ -62,7 +62,7 @@ def init_variable(v: Any, init: Any, name: str = "init") -> Any:
 
 
 def _is_reference(ref: Any) -> bool:
-    """Whether a variable is a reference, else it is a resource; TypeError for what is no variable."""
+    """Whether a variable is a reference, not a resource; TypeError for other objects."""
     is_ref = getattr(getattr(ref, "dtype", None), "_is_ref_dtype", False)
     if not is_ref and not (hasattr(ref, "handle") and hasattr(ref, "assign")):
         raise TypeError("Expected a variable, got %r of type %s." % (ref, type(ref)))

@@ -352,7 +352,7 @@ def ngrams(
     Args:
       data: strings [n].
       ngram_width: an integer, or several, whose n-grams follow each other.
-      separator: what is between the strings of an n-gram.
+      separator: the string between the strings of an n-gram.
       pad_values: one string, or two for left and right, that stand beyond the ends.
       padding_width: how often, at most one less than the width, which is the default.
       preserve_short_sequences: whether a vector shorter than the width gives one n-gram.

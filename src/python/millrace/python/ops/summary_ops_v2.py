@@ -109,7 +109,7 @@ def _collected(op: Any) -> Any:
 
 
 def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: Any = None) -> Any:
-    """Writes a tensor, or what a function gives, to the default writer if summaries are recorded.
+    """Writes a tensor, or the result of a function, to the default writer if summaries are recorded.
 
     Args:
       tag: the tag.
@@ -194,7 +194,7 @@ def _written(name: str, tensor: Any, family: Any, step: Any, op: Any, *args: Any
 
 
 def generic(name: str, tensor: Any, metadata: Any = None, family: Any = None, step: Any = None) -> Any:
-    """An op that records a tensor with the metadata that a plugin wants."""
+    """An op that records a tensor with the metadata for a plugin."""
 
     def function(tag: str, scope: str) -> Any:
         return gen_summary_ops.write_summary(

@@ -28,7 +28,7 @@ from millrace.python.util import deprecation
 
 
 def global_variables(scope: str | None = None) -> Any:
-    """Returns the global variables, whose names start with what the regular expression `scope` matches."""
+    """Returns the global variables whose names start with a match of the regular expression `scope`."""
     return ops.get_collection(ops.GraphKeys.GLOBAL_VARIABLES, scope)
 
 

@@ -112,7 +112,7 @@ def _specs(tensors: Any, flat_vars: Any, loop_vars: Any, shape_invariants: Any) 
 
 
 def _build(cond_graph: Any, body_graph: Any, inputs: list[Any], parallel_iterations: int, scope: str) -> Any:
-    """The operation: what the functions capture are further loop variables that stay as they are."""
+    """The operation: captured tensors of the functions are further loop variables that do not change."""
     captures: dict[int, Any] = {}
     for graph in (cond_graph, body_graph):
         for tensor in graph.external_captures:

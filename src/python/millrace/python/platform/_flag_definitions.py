@@ -322,7 +322,7 @@ def DEFINE_alias(
 def register_validator(
     flag_name: str, checker: Any, message: str = "Flag validation failed", flag_values: Any = FLAGS
 ) -> None:
-    """Has `checker(value)` look at a flag's value after parsing and when it is set.
+    """Checks a flag's value with `checker(value)` after parsing and when it is set.
 
     A false result, or ValidationError, refuses the value.
     """

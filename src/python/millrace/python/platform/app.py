@@ -29,7 +29,7 @@ def _wants_help(argv: list[str]) -> bool:
 
 
 def run(main: Any = None, argv: Any = None) -> None:
-    """Parses the flags of `argv` and calls `main` with what is left; then ends the program with its result.
+    """Parses the flags of `argv` and calls `main` with the other arguments; then ends the program with its result.
 
     Args:
       main: function of a list of arguments; `main` of the program if None.

@@ -86,7 +86,7 @@ def _global_report_benchmark(
     extras: Any = None,
     metrics: Any = None,
 ) -> None:
-    """Prints BenchmarkEntries with one entry, or writes them where the environment says so.
+    """Prints BenchmarkEntries with one entry, or writes them to a file set by the environment.
 
     Raises:
       TypeError: extras is not None and no dict.
@@ -121,7 +121,7 @@ def _global_report_benchmark(
 
 
 def benchmark_config() -> Any:
-    """ConfigProto for benchmarks: no rewriting of dependencies, so that what is measured stays."""
+    """ConfigProto for benchmarks: no rewriting of dependencies, so that measured ops stay."""
     from millrace.core.protobuf import config_pb2
     from millrace.core.protobuf import rewriter_config_pb2
 
@@ -166,7 +166,7 @@ class TensorFlowBenchmark(Benchmark):
           mbs: megabytes that a run works on.
 
         Returns:
-          What was reported, as a dict.
+          The reported values, as a dict.
         """
         import numpy as np
 

@@ -3,7 +3,7 @@
 """Flags of the command line: DEFINE_string("name", default, help), then FLAGS.name.
 
 Where the package absl is installed, these are its flags, so that programs may define flags through either. Everywhere
-else the modules _flag_* stand in for it.
+else the modules _flag_* replace it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ __all__ = [
 
 
 def _take_from_absl() -> None:
-    """Replaces what is defined here by what absl defines, if it is installed."""
+    """Replaces the definitions here by absl's, if it is installed."""
     try:
         absl_flags: Any = importlib.import_module("absl.flags")
     except ImportError:

@@ -73,7 +73,7 @@ def StatefulSessionAvailable() -> bool:  # noqa: N802
 
 
 class StubOutForTesting:
-    """Replaces attributes, and puts the old ones back when it is told to, or is deleted."""
+    """Replaces attributes, and restores the old ones on request, or when it is deleted."""
 
     def __init__(self) -> None:
         self.cache: list[tuple[Any, str, Any]] = []

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Paths and contents of files that lie beside a program's modules."""
+"""Paths and contents of files in the folders of a program's modules."""
 
 from __future__ import annotations
 

@@ -21,23 +21,23 @@ def _first_with(file: str, *folders: str) -> str:
 
 
 def get_include() -> str:
-    """The folder with the headers of the C API and of ops of one's own."""
+    """The folder with the headers of the C API and for user-defined ops."""
     # In a wheel and a build folder; below the prefix of an installation.
     return _first_with("tensorflow/core/framework/op.h", "include", "../../../../include")
 
 
 def get_lib() -> str:
-    """The folder with the library that ops of one's own are linked with."""
+    """The folder with the library with which user-defined ops are linked."""
     # In a wheel; in a build folder; below the prefix of an installation.
     multiarch = _sysconfig.get_config_var("MULTIARCH") or ""
     return _first_with("libtensorflow.so.1", "lib", "../../lib", "../../..", "../../../" + multiarch)
 
 
 def get_compile_flags() -> list[str]:
-    """Flags to compile ops of one's own with."""
+    """Compiler flags for user-defined ops."""
     return ["-I%s" % get_include(), "-isystem", "/usr/include/eigen3", "-D_GLIBCXX_USE_CXX11_ABI=1"]
 
 
 def get_link_flags() -> list[str]:
-    """Flags to link ops of one's own with."""
+    """Linker flags for user-defined ops."""
     return ["-L%s" % get_lib(), "-l:libtensorflow.so.1"]

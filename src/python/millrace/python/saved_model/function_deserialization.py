@@ -85,9 +85,9 @@ def recreate_concrete_function(
     Args:
       saved: the SavedConcreteFunction.
       fdef: the FunctionDef.
-      library: what the function calls.
+      library: the functions that it calls.
       captures: tensors for the last arguments.
-      used: variables among what is captured.
+      used: the captured variables.
     """
     coder = nested_structure_coder.StructureCoder()
     signature = coder.decode_proto(saved.canonicalized_input_signature)

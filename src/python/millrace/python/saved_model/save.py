@@ -29,7 +29,7 @@ class _Node:
 
 
 class _ObjectGraph:
-    """What is exported: objects, their functions and what those capture, each with a number."""
+    """The exported objects, their functions and captured objects, each with a number."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -132,7 +132,7 @@ class _Exporter:
         self.objects = objects
         self.export_dir = export_dir
         self.graph = ops.Graph()
-        self.tensors: dict[int, Any] = {}  # number of a node -> the tensor of the graph that stands for it
+        self.tensors: dict[int, Any] = {}  # number of a node -> its tensor in the graph
         self.names: dict[int, str] = {}  # number of a variable -> its name
         self.asset_files: dict[int, str] = {}
         self.meta_graph = meta_graph_pb2.MetaGraphDef()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""SignatureDefs: what a model takes and gives, by names."""
+"""SignatureDefs: the inputs and outputs of a model, by names."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def supervised_eval_signature_def(
 
 
 def is_valid_signature(signature_def: Any) -> bool:
-    """Whether a SignatureDef has inputs and outputs of the types that its method wants."""
+    """Whether a SignatureDef has inputs and outputs of the types that its method requires."""
     if not hasattr(signature_def, "method_name"):
         return False
     method = signature_def.method_name

@@ -78,7 +78,7 @@ def image(
     Args:
       tensor: uint8 or float of shape [batch, height, width, channels], with 1, 3 or 4 channels. Floats are
         scaled to 0..255, about 127 where there are negative ones.
-      max_outputs: at most so many of the batch are shown.
+      max_outputs: the most images of the batch that are shown.
       others: as in `scalar`.
 
     Returns:

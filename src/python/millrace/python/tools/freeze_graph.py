@@ -201,7 +201,7 @@ def freeze_graph(
 
 
 def main(unused_args: Any, flags: Any) -> None:
-    """Freezes what the flags say."""
+    """Freezes the graph set by the flags."""
     del unused_args
     versions = {1: saver_pb2.SaverDef.V1, 2: saver_pb2.SaverDef.V2}
     if flags.checkpoint_version not in versions:

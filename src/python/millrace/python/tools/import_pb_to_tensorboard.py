@@ -39,7 +39,7 @@ def import_to_tensorboard(model_dir: str, log_dir: str, tag_set: Any = ("serve",
 
 
 def main(unused_args: Any) -> None:
-    """Imports what the flags say."""
+    """Imports the graph set by the flags."""
     del unused_args
     import_to_tensorboard(FLAGS.model_dir, FLAGS.log_dir)
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what a checkpoint holds.
+"""Prints the contents of a checkpoint.
 
     python -m millrace.python.tools.inspect_checkpoint --file_name=model.ckpt --all_tensors
 """
@@ -43,7 +43,7 @@ def print_tensors_in_checkpoint_file(
       tensor_name: the tensor to print; none with the next two.
       all_tensors: whether all are printed.
       all_tensor_names: whether the names of all are.
-      count_exclude_pattern: patterns, with commas between, of what does not count as a parameter.
+      count_exclude_pattern: patterns, with commas between, of variables that do not count as parameters.
     """
     try:
         reader = py_checkpoint_reader.NewCheckpointReader(file_name)
@@ -97,7 +97,7 @@ def parse_numpy_printoption(kv_str: str) -> None:
 
 
 def main(unused_argv: Any) -> None:
-    """Prints what the flags say."""
+    """Prints the parts selected by the flags."""
     if not FLAGS.file_name:
         print(
             "Usage: inspect_checkpoint --file_name=checkpoint_file_name [--tensor_name=tensor_to_print] [--all_tensors] [--all_tensor_names] [--printoptions]"

@@ -21,7 +21,7 @@ FLAGS: Any = None
 
 
 def main(unused_args: Any) -> int:
-    """Optimizes what the flags say."""
+    """Optimizes the graph set by the flags."""
     from google.protobuf import text_format
 
     if not gfile.Exists(FLAGS.input):
@@ -47,7 +47,7 @@ def main(unused_args: Any) -> int:
 
 
 def parse_args() -> Any:
-    """The flags, and what is left of the command line."""
+    """The flags, and the other arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     yes_or_no: dict[str, Any] = {"nargs": "?", "const": True, "type": lambda text: text.lower() == "true"}
     parser.add_argument("--input", default="", help="file of a GraphDef")

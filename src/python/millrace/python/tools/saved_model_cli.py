@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Shows what a SavedModel holds, and runs it.
+"""Shows the contents of a SavedModel, and runs it.
 
     python -m millrace.python.tools.saved_model_cli show --dir /tmp/model --all
     python -m millrace.python.tools.saved_model_cli run --dir /tmp/model --tag_set serve

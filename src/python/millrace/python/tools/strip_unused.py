@@ -17,7 +17,7 @@ from millrace.python.tools import strip_unused_lib
 
 
 def main(unused_args: Any, flags: Any) -> None:
-    """Strips what the flags say."""
+    """Strips the graph set by the flags."""
     del unused_args
     names = flags.placeholder_type_enum.split(",")
     types: Any = [dtypes.as_dtype(int(n) if n.isdigit() else n).as_datatype_enum for n in names]
@@ -30,7 +30,7 @@ def main(unused_args: Any, flags: Any) -> None:
 
 
 def parse_args() -> Any:
-    """The flags, and what is left of the command line."""
+    """The flags, and the other arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     yes_or_no: dict[str, Any] = {"nargs": "?", "const": True, "type": lambda text: text.lower() == "true"}
     parser.add_argument("--input_graph", required=True, help="file of a GraphDef")

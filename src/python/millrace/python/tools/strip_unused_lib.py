@@ -14,7 +14,7 @@ from millrace.python.platform import gfile
 def strip_unused(
     input_graph_def: Any, input_node_names: Any, output_node_names: Any, placeholder_type_enum: Any
 ) -> Any:
-    """A GraphDef with placeholders for the inputs and what the outputs need of the rest.
+    """A GraphDef with placeholders for the inputs and the other nodes that the outputs need.
 
     Args:
       input_graph_def: the GraphDef.

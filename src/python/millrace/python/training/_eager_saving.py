@@ -20,7 +20,7 @@ def save_variables(var_list: Any, file_prefix: str) -> str:
 
 
 def restore_variables(var_list: Any, file_prefix: str) -> None:
-    """Sets variables to what a checkpoint holds.
+    """Sets variables to the values in a checkpoint.
 
     Raises:
       NotFoundError, InvalidArgumentError: it does not fit.
@@ -42,7 +42,7 @@ def save_objects(graph_view: Any, file_prefix: str) -> str:
 
 
 def restore_by_name(trackable: Any, reader: Any) -> None:
-    """Sets a variable to what a checkpoint of tf.train.Saver holds under its name."""
+    """Sets a variable to its value, by name, in a checkpoint of tf.train.Saver."""
     from millrace.python.ops import variables
 
     if isinstance(trackable, variables.Variable) and reader.has_tensor(trackable._shared_name):

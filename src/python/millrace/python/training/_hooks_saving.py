@@ -25,7 +25,7 @@ def _session_log(**fields: Any) -> Any:
 
 
 class CheckpointSaverListener:
-    """Base of what wants to be called before and after a CheckpointSaverHook saves."""
+    """Base of listeners that are called before and after a CheckpointSaverHook saves."""
 
     def begin(self) -> None:
         """At the start."""
@@ -41,7 +41,7 @@ class CheckpointSaverListener:
 
 
 class CheckpointSaverHook(SessionRunHook):
-    """Saves checkpoints at the start, every so many steps or seconds, and at the end."""
+    """Saves checkpoints at the start, every N steps or seconds, and at the end."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class CheckpointSaverHook(SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         stale_global_step = run_values.results
         if self._timer.should_trigger_for_step(stale_global_step + self._steps_per_run):
-            # The step's own update may or may not have been in what was read.
+            # The value that was read may or may not include the step's own update.
             global_step = run_context.session.run(self._global_step_tensor)
             if self._timer.should_trigger_for_step(global_step):
                 self._timer.update_last_triggered_step(global_step)
@@ -118,7 +118,7 @@ class CheckpointSaverHook(SessionRunHook):
             listener.end(session, last_step)
 
     def _save(self, session: Any, step: int) -> bool:
-        """Saves; whether a listener asks to stop."""
+        """Saves; returns whether a listener requests a stop."""
         logging.info("Saving checkpoints for %d into %s.", step, self._save_path)
         for listener in self._listeners:
             listener.before_save(session, step)
@@ -234,7 +234,7 @@ class StepCounterHook(SessionRunHook):
 
 
 class SummarySaverHook(SessionRunHook):
-    """Writes summaries every so many steps or seconds."""
+    """Writes summaries every N steps or seconds."""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class SummarySaverHook(SessionRunHook):
 
 
 class ProfilerHook(SessionRunHook):
-    """Traces a step every so many steps or seconds, and writes it as timeline-N.json for chrome://tracing."""
+    """Traces a step every N steps or seconds, and writes it as timeline-N.json for chrome://tracing."""
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ class _HookTimer:
 
 
 class SecondOrStepTimer(_HookTimer):
-    """Triggers every so many seconds or every so many steps."""
+    """Triggers every N seconds or every N steps."""
 
     def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:
         """Raises ValueError unless exactly one of the two is given."""
@@ -118,7 +118,7 @@ class NeverTriggerTimer(_HookTimer):
 
 
 class LoggingTensorHook(SessionRunHook):
-    """Logs values of tensors, every so many steps or seconds, and at the end on request."""
+    """Logs values of tensors, every N steps or seconds, and at the end on request."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class LoggingTensorHook(SessionRunHook):
 
 
 class StopAtStepHook(SessionRunHook):
-    """Stops after so many steps, or at a step."""
+    """Stops after a number of steps, or at a step."""
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
         """Raises ValueError unless exactly one of the two is given."""
@@ -280,7 +280,7 @@ class _MultiStepStopAtStepHook(SessionRunHook):
         self._update_steps_per_run_variable(global_step, session)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        # The run may have done several steps: look at where it is.
+        # The run may have done several steps: read the current one.
         global_step = int(run_context.session.run(self._global_step_tensor))
         assert self._last_step is not None
         if global_step >= self._last_step:

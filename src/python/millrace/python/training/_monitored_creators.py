@@ -21,9 +21,9 @@ from millrace.python.training import session_manager as sm
 
 
 class Scaffold:
-    """The ops that a training program needs beside its model; what is not given is made by `finalize`.
+    """The ops that a training program needs in addition to its model; `finalize` makes those not given.
 
-    init_op: initialises what a checkpoint would hold; local_init_op: initialises the rest, in every session;
+    init_op: initialises the variables of checkpoints; local_init_op: initialises the rest, in every session;
     ready_op, ready_for_local_init_op: names of uninitialised variables; summary_op; saver.
     """
 

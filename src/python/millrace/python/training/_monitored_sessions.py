@@ -86,7 +86,7 @@ class _MonitoredSession:
 
         Raises:
           ValueError: if the function takes other arguments.
-          StopIteration: if it asks to stop; normal at the end of a with statement.
+          StopIteration: if it requests a stop; normal at the end of a with statement.
         """
         arguments = [a for a in tf_inspect.getfullargspec(step_fn).args]
         if arguments not in (["step_context"], ["self", "step_context"]):
@@ -179,7 +179,7 @@ class MonitoredSession(_MonitoredSession):
 
 
 class SingularMonitoredSession(_MonitoredSession):
-    """MonitoredSession without recovery, whose plain session is at hand as `raw_session()`."""
+    """MonitoredSession without recovery, whose plain session is available as `raw_session()`."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from millrace.python.framework import errors
 from millrace.python.platform import tf_logging as logging
 from millrace.python.training import session_run_hook
 
-# Errors after which a new session may do what the old one could not.
+# Errors after which a new session may succeed.
 _PREEMPTION_ERRORS = (errors.AbortedError, errors.UnavailableError)
 
 
@@ -31,7 +31,7 @@ class _WrappedSession:
         return self._sess.sess_str
 
     def should_stop(self) -> bool:
-        """True after `close`, or when a session inside, or `_check_stop`, says so."""
+        """True after `close`, or if it is true of a wrapped session or of `_check_stop`."""
         if self._check_stop():
             return True
         if self._sess:
@@ -257,7 +257,7 @@ class _HookedSession(_WrappedSession):
 
     @staticmethod
     def _merge_run_options(options: Any, incoming_options: Any) -> None:
-        """Adds what a hook asks for: the higher trace level, the longer timeout, partition graphs, watched tensors."""
+        """Adds the options of a hook: the higher trace level, the longer timeout, partition graphs, watched tensors."""
         options.trace_level = max(options.trace_level, incoming_options.trace_level)
         options.timeout_in_ms = max(options.timeout_in_ms, incoming_options.timeout_in_ms)
         options.inter_op_thread_pool = max(

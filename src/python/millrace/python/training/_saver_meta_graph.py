@@ -99,7 +99,7 @@ def export_meta_graph(
       collection_list: names of the collections, all if None.
       as_text: write text instead of binary.
       graph: the graph, the default one if None.
-      export_scope: only what is below it, with names relative to it.
+      export_scope: export only nodes in this scope, with names relative to it.
       clear_devices: drop the devices that nodes request.
       clear_extraneous_savers: drop savers and their ops other than `saver_def`.
       strip_default_attrs: leave attributes that have their defaults out.

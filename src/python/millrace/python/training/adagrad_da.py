@@ -64,7 +64,7 @@ class AdagradDAOptimizer(optimizer.Optimizer):
 
     def _prepare(self) -> None:
         self._learning_rate_tensor = ops.convert_to_tensor(self._learning_rate, name="learning_rate")
-        # The rule wants the number of this update, counted from one, read where the worker is.
+        # The rule needs the number of this update, counted from one, read on the worker.
         with ops.colocate_with(self._learning_rate_tensor):
             self._global_step_on_worker = array_ops.identity(self._global_step) + 1
 

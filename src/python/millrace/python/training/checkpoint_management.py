@@ -259,7 +259,7 @@ class CheckpointManager:
           checkpoint: `tf.train.Checkpoint` to save.
           directory: folder for the checkpoints.
           max_to_keep: how many are kept, besides those that are kept for ever; None for all.
-          keep_checkpoint_every_n_hours: of the checkpoints of so many hours one is kept for ever.
+          keep_checkpoint_every_n_hours: one checkpoint of each such period is kept permanently.
           checkpoint_name: prefix of the files' names, before the number.
 
         Raises:
@@ -311,7 +311,7 @@ class CheckpointManager:
         return list(self._maybe_delete)
 
     def _sweep(self) -> None:
-        """Deletes what is over the limit, but for those to keep for ever."""
+        """Deletes checkpoints over the limit, except those to keep permanently."""
         if not self._max_to_keep:
             # All are kept: nothing has to be remembered but the newest.
             for filename in list(self._maybe_delete):

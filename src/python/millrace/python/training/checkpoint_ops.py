@@ -51,7 +51,7 @@ def _load_and_remap_matrix(
       old_tensor_name: of the matrix, float32.
       new_row_vocab_offset, num_rows_to_load: which part of the new vocabulary of rows.
       new_col_vocab_size: columns that come from the vocabulary.
-      initializer: gives what is missing: called with a shape and a type.
+      initializer: returns missing values: called with a shape and a type.
       old_row_vocab_size: how many words of the old vocabulary of rows count, -1 for all.
       *_vocab_file: files with a word in each line; without them rows (columns) stay as they are.
       num_row_oov_buckets, num_col_oov_buckets: rows and columns to append, which the initializer makes.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The message CheckpointState: what the state file of checkpoints holds as text."""
+"""The message CheckpointState, which the state file of checkpoints holds as text."""
 
 from google.protobuf import descriptor_pb2 as _descriptor_pb2
 from google.protobuf import descriptor_pool as _descriptor_pool

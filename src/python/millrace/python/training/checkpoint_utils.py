@@ -110,7 +110,7 @@ def init_from_checkpoint(ckpt_dir_or_file: str, assignment_map: Any) -> None:
 
     Args:
       ckpt_dir_or_file: checkpoint, or folder with one.
-      assignment_map: what goes where, as a dict: name or scope ("scope/", "/" for all) in the checkpoint to
+      assignment_map: a dict: name or scope ("scope/", "/" for all) in the checkpoint to
         variable, list of parts, or name or scope of the graph; as pairs, or None as key for one name.
 
     Raises:
@@ -138,7 +138,7 @@ def _find_variables(current_var_or_name: Any) -> Any:
     """The variable or parts that a value of the map means; None for a scope.
 
     Raises:
-      TypeError: for a value that is none of what is allowed.
+      TypeError: for a value of another kind.
     """
     if _is_variable(current_var_or_name):
         return current_var_or_name
@@ -217,7 +217,7 @@ def _init_scope(
 
 
 def _get_checkpoint_filename(ckpt_dir_or_file: str) -> str | None:
-    """The newest checkpoint of a folder, or what is no folder itself."""
+    """The newest checkpoint of a folder, or the argument if it is not a folder."""
     ckpt_dir_or_file = os.fspath(ckpt_dir_or_file)
     if os.path.isdir(ckpt_dir_or_file):
         return checkpoint_management.latest_checkpoint(ckpt_dir_or_file)

@@ -138,7 +138,7 @@ class ChiefLease:
 
 
 class LeasedSessionCreator(SessionCreator):
-    """Makes sessions of a worker that is the chief whenever its lease says so."""
+    """Makes sessions of a worker that is the chief while it holds its lease."""
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ class Coordinator:
           ex: exception, or triple of `sys.exc_info()`, for `join` to raise. Only the first one is kept.
 
         Raises:
-          ex itself after `join` has returned, since nobody else would see it.
+          ex itself after `join` has returned, since it would be lost otherwise.
         """
         with self._lock:
             ex = self._filter_exception(ex)
@@ -154,7 +154,7 @@ class Coordinator:
     def _wait_for_end_or_stop(self, threads: list[threading.Thread]) -> None:
         for thread in threads:
             while thread.is_alive() and not self.should_stop():
-                # Neither end tells of the other: look at both in turn.
+                # Neither end signals the other: poll both in turn.
                 thread.join(0.01)
 
     @property

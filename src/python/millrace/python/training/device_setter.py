@@ -60,7 +60,7 @@ class _ReplicaDeviceChooser:
         self._ps_strategy = ps_strategy
 
     def device_function(self, op: Any) -> str:
-        """The device for `op`, completed by what was requested for it."""
+        """The device for `op`, merged with the requested one."""
         if not self._merge_devices and op.device:
             requested: str = op.device
             return requested
@@ -88,7 +88,7 @@ def replica_device_setter(
     ps_ops: Any = None,
     ps_strategy: Any = None,
 ) -> Any:
-    """A device function that puts variables on parameter servers, in turn, and other ops on the worker.
+    """A device function that places variables on parameter servers, in turn, and other ops on the worker.
 
     Args:
       ps_tasks: count of parameter servers; none if 0.

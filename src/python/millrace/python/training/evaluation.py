@@ -53,7 +53,7 @@ class _StopAfterNEvalsHook(session_run_hook.SessionRunHook):
     """Stops after a number of evaluations, counted by the evaluation step."""
 
     def __init__(self, num_evals: int | None, log_progress: bool = True) -> None:
-        """Args: num_evals: how many, None for no limit; log_progress: log about ten times on the way."""
+        """Args: num_evals: how many, None for no limit; log_progress: log about ten times in all."""
         self._num_evals = num_evals
         self._evals_completed: Any = None
         self._log_progress = log_progress

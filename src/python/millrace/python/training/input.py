@@ -251,7 +251,7 @@ def batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of `tensors` by way of a FIFO queue that a QueueRunner fills.
+    """Batches of `tensors`, from a FIFO queue that a QueueRunner fills.
 
     Args:
       tensors: list or dict of tensors: one example, or many along dimension 0.
@@ -261,7 +261,7 @@ def batch(
       enqueue_many: whether dimension 0 of the tensors counts examples.
       shapes: of an example's tensors; inferred if None.
       dynamic_pad: pad dimensions that vary to the longest of the batch.
-      allow_smaller_final_batch: give out what is left when the queue closes.
+      allow_smaller_final_batch: return the remaining elements when the queue is closed.
       shared_name: name under which sessions share the queue.
       name: of the returned ops.
 
@@ -381,7 +381,7 @@ def shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of `tensors` in random order, by way of a RandomShuffleQueue.
+    """Batches of `tensors` in random order, from a RandomShuffleQueue.
 
     Args:
       min_after_dequeue: examples that stay in the queue, so that they mix.

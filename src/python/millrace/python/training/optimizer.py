@@ -421,7 +421,7 @@ class Optimizer(trackable.Trackable):
     # Object-based checkpoints.
 
     def _restore_slot_variable(self, slot_name: str, variable: Any, slot_variable: Any) -> None:
-        """Applies what a checkpoint that was read before the slot existed holds for it."""
+        """Sets a slot to its value in a checkpoint that was read before the slot existed."""
         waiting = self._deferred_slot_restorations.get(slot_name, {}).pop(_var_key(variable), [])
         for position in sorted(waiting, key=lambda p: p.restore_uid, reverse=True)[:1]:
             position.restore(slot_variable)

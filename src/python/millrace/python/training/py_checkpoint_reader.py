@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""CheckpointReader: names, types, shapes and values of what a checkpoint holds."""
+"""CheckpointReader: names, types, shapes and values of the tensors in a checkpoint."""
 
 from __future__ import annotations
 

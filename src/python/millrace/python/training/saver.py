@@ -228,7 +228,7 @@ class Saver:
         return name
 
     def _RecordLastCheckpoint(self, latest_save_path: str) -> None:  # noqa: N802
-        """Puts a checkpoint at the end of the list, and what is over the limit among those to be deleted."""
+        """Appends a checkpoint to the list, and moves those over the limit to the list of those to be deleted."""
         if not self.saver_def.max_to_keep or self.saver_def.max_to_keep <= 0:
             return
         self._last_checkpoints = [p for p in self._last_checkpoints if p[0] != latest_save_path]
@@ -432,7 +432,7 @@ class Saver:
         )
 
     def restore(self, sess: Any, save_path: Any) -> None:
-        """Sets the variables in `sess` to what the checkpoint `save_path`, a prefix, holds.
+        """Sets the variables in `sess` to their values in the checkpoint `save_path`, a prefix.
 
         Raises:
           ValueError: if there is no such checkpoint.
@@ -452,7 +452,7 @@ class Saver:
         try:
             sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: checkpoint_prefix})
         except errors.NotFoundError as err:
-            # Checkpoints of objects name variables by paths of attributes, and hold the variables' names beside.
+            # Checkpoints of objects name variables by paths of attributes, and also contain the variables' names.
             try:
                 names_to_keys = object_graph_key_mapping(checkpoint_prefix)
             except errors.NotFoundError:

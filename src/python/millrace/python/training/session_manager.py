@@ -39,7 +39,7 @@ class SessionManager:
 
     The chief calls `prepare_session`, which restores from a checkpoint or runs `init_op`; other workers call
     `wait_for_session`, which makes sessions until one is ready. Whether it is, `ready_op` says: a vector of the
-    names of what is not initialised.
+    names of uninitialised variables.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class SessionManager:
         recovery_wait_secs: float = 30,
         local_init_run_options: Any = None,
     ) -> None:
-        """Args: local_init_op: op that initialises what is local to the process, run in each new session;
+        """Args: local_init_op: op that initialises local variables, run in each new session;
         ready_op, ready_for_local_init_op: string vectors of names of uninitialised variables; graph: default
         graph if None; recovery_wait_secs: time between two looks; local_init_run_options: RunOptions.
 

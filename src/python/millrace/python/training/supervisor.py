@@ -28,7 +28,7 @@ __all__ = ["SVStepCounterThread", "SVSummaryThread", "SVTimerCheckpointThread", 
 
 
 class Supervisor:
-    """Starts training from a checkpoint or from scratch, runs services beside it, and ends all in order.
+    """Starts training from a checkpoint or from scratch, runs services during it, and ends all in order.
 
     sv = tf.train.Supervisor(logdir="/tmp/mydir")
     with sv.managed_session(target) as sess:
@@ -241,7 +241,7 @@ class Supervisor:
         return self._save_path
 
     def _write_graph(self) -> None:
-        """Writes the graph beside the checkpoints, and into the summaries."""
+        """Writes the graph to the folder of the checkpoints, and to the summaries."""
         assert self._is_chief
         if self._logdir:
             training_util.write_graph(self._graph.as_graph_def(add_shapes=True), self._logdir, "graph.pbtxt")

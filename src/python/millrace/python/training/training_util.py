@@ -25,7 +25,7 @@ write_graph = graph_io.write_graph
 
 
 def _graph_or_default(graph: Any) -> Any:
-    """`graph`, or the default one for None. Raises TypeError for what is no graph."""
+    """`graph`, or the default one for None. Raises TypeError for other objects."""
     if graph is None:
         return ops.get_default_graph()
     if not isinstance(graph, ops.Graph):

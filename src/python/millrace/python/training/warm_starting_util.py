@@ -152,7 +152,7 @@ def _get_grouped_variables(vars_to_warm_start: Any) -> dict[str, list[Any]]:
     """Variables by the names of the wholes that they are parts of.
 
     Raises:
-      ValueError: if `vars_to_warm_start` is none of what is allowed.
+      ValueError: if `vars_to_warm_start` is of another kind.
     """
     if isinstance(vars_to_warm_start, str) or vars_to_warm_start is None:
         # An expression for names of trainable variables.

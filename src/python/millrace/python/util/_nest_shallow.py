@@ -169,7 +169,7 @@ def map_structure_with_tuple_paths_up_to(
 def get_traverse_shallow_structure(
     traverse_fn: Callable[[Any], Any], structure: Any, expand_composites: bool = False
 ) -> Any:
-    """Returns a structure of bools as deep as `traverse_fn` asks for; usable as a shallow tree.
+    """Returns a structure of bools whose depth `traverse_fn` determines; usable as a shallow tree.
 
     `traverse_fn` takes a part and returns a bool or, for the parts of a sequence, a structure of bools. Raises TypeError
     where it returns something else.

@@ -358,7 +358,7 @@ def rewrite_argument_docstring(old_doc: str, old_argument: str, new_argument: st
 
 
 def hide_attribute_from_api(attribute: Any) -> Any:
-    """Returns its argument; marks what the public names do not show."""
+    """Returns its argument; marks attributes that are not public."""
     return attribute
 
 

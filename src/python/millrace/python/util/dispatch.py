@@ -78,7 +78,7 @@ def add_dispatch_list(target: Any) -> Any:
 
 
 def add_dispatch_support(target: Any) -> Any:
-    """Returns a function that asks the dispatchers when `target` raises TypeError or ValueError."""
+    """Returns a function that tries the dispatchers if `target` raises TypeError or ValueError."""
 
     @functools.wraps(target)
     def wrapper(*args: Any, **kwargs: Any) -> Any:

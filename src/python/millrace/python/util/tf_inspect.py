@@ -104,7 +104,7 @@ def getargspec(obj: Any) -> ArgSpec:
 
 
 def getcallargs(*func_and_positional: Any, **named: Any) -> Dict[str, Any]:
-    """Returns what the names of the arguments would be bound to in the call func(*positional, **named)."""
+    """Returns the values to which the arguments would be bound in the call func(*positional, **named)."""
     func, positional = func_and_positional[0], func_and_positional[1:]
     spec = getfullargspec(func)
     call_args = dict(named)
@@ -206,7 +206,7 @@ _OrderedDict = collections.OrderedDict
 
 
 def getframeinfo(frame: Any, context: int = 1) -> Any:
-    """What is known of a frame: file, line, function, text."""
+    """The properties of a frame: file, line, function, text."""
     return _inspect.getframeinfo(frame, context)
 
 

@@ -44,7 +44,7 @@ def should_skip(obj: Any) -> bool:
 
 
 def should_skip_class_attr(cls: Any, name: str) -> bool:
-    """Whether a member of a class is kept out, also because of what a base class says of it."""
+    """Whether a member of a class is left out, possibly because of a base class."""
     member = cls.__dict__.get(name)
     if member is not None:
         if isinstance(member, property):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the networks share: the start and the end of a network, and layers by tables."""
+"""Code that the networks share: the start and the end of a network, and layers from tables."""
 from __future__ import annotations
 
 from typing import Any

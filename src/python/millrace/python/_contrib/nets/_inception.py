@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the Inception networks share: modules of branches by tables, the arguments of layers, the logits."""
+"""Code that the Inception networks share: modules of branches from tables, the arguments of layers, the logits."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -31,7 +31,7 @@ Layer = Any
 
 
 class Builder:
-    """Adds layers and modules of branches to a network, keeps their outputs, and knows when to stop."""
+    """Adds layers and modules of branches to a network up to the final one, and keeps their outputs."""
 
     def __init__(self, net: Any, final_endpoint: str, depth: Callable[[int], int]) -> None:
         self.net = net

@@ -96,7 +96,7 @@ def resnet_arg_scope(
 
 
 def root(net: Any, output_stride: Any) -> tuple[Any, Any]:
-    """The first convolution and pooling, and what is left of the output stride after them."""
+    """The first convolution and pooling, and the remaining output stride."""
     if output_stride is not None:
         if output_stride % 4 != 0:
             raise ValueError("The output_stride needs to be a multiple of 4.")
@@ -112,7 +112,7 @@ def bottleneck_block(unit_fn: Any, scope: str, base_depth: int, num_units: int, 
 
 
 def imagenet_network(network: Any, block: Any, name: str, counts: tuple[int, ...]) -> Any:
-    """The function of a network for ImageNet: `network` with a block of so many units for each of `counts`."""
+    """The function of a network for ImageNet: `network` with a block of that number of units for each of `counts`."""
 
     def made(
         inputs: Any,

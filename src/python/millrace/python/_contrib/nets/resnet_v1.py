@@ -25,7 +25,7 @@ def bottleneck(
     outputs_collections: Any = None,
     scope: Any = None,
 ) -> Any:
-    """A unit: three convolutions beside a shortcut; the result has `depth` channels."""
+    """A unit: three convolutions and a shortcut; the result has `depth` channels."""
     with variable_scope.variable_scope(scope, "bottleneck_v1", [inputs]) as sc:
         depth_in = layer_utils.last_dimension(inputs.get_shape(), min_rank=4)
         if depth == depth_in:

@@ -28,7 +28,7 @@ def bottleneck(
     outputs_collections: Any = None,
     scope: Any = None,
 ) -> Any:
-    """A unit: three convolutions beside a shortcut; the result has `depth` channels."""
+    """A unit: three convolutions and a shortcut; the result has `depth` channels."""
     with variable_scope.variable_scope(scope, "bottleneck_v2", [inputs]) as sc:
         depth_in = layer_utils.last_dimension(inputs.get_shape(), min_rank=4)
         preact = batch_norm(inputs, activation_fn=nn_ops.relu, scope="preact")

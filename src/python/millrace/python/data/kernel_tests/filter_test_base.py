@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of filters have in common."""
+"""Code that the tests of filters share."""
 from __future__ import annotations
 
 from typing import Any
@@ -14,7 +14,7 @@ from millrace.python.ops import array_ops, functional_ops, math_ops
 
 
 class FilterTestBase(test_base.DatasetTestBase):
-    """A test of each kind of predicate; `apply_filter(dataset, predicate)` is what is tested."""
+    """A test of each kind of predicate; tests `apply_filter(dataset, predicate)`."""
 
     def apply_filter(self, input_dataset: Any, predicate: Any) -> Any:
         raise NotImplementedError("FilterTestBase._apply_filter")

@@ -390,7 +390,7 @@ class _OptimizeDataset(UnaryUnchangedStructureDataset):
 
 
 class _ModelDataset(UnaryUnchangedStructureDataset):
-    """The same elements, from stages that choose what is left open by measured costs."""
+    """The same elements, from stages that choose open parameters by measured costs."""
 
     def __init__(self, input_dataset: Any, cpu_budget: int = 0) -> None:
         self._input_dataset = input_dataset

@@ -68,7 +68,7 @@ class _GeneratorDataset(_datasets._WithSpec, _datasets.DatasetSource):
 
 
 def from_generator(generator: Any, output_types: Any, output_shapes: Any = None, args: Any = None) -> Any:
-    """A dataset of what a Python generator gives.
+    """A dataset of the elements of a Python generator.
 
     Args:
       generator: a callable that gives an iterable each time that the dataset is read from its start.
@@ -125,7 +125,7 @@ def from_generator(generator: Any, output_types: Any, output_shapes: Any = None,
 
 
 def _arrays_of(values: Any, output_types: Any, flat_types: Any, flat_shapes: Any) -> Any:
-    """The components of what a generator gave, checked.
+    """The components of an element of a generator, checked.
 
     Raises:
       TypeError: they are of another structure or of types that don't fit.

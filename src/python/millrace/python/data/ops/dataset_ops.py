@@ -136,7 +136,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
 
     @staticmethod
     def from_generator(generator: Any, output_types: Any, output_shapes: Any = None, args: Any = None) -> Any:
-        """A dataset of what a Python generator gives; see `_generator.from_generator`."""
+        """A dataset of the elements of a Python generator; see `_generator.from_generator`."""
         from millrace.python.data.ops import _generator
 
         return _generator.from_generator(generator, output_types, output_shapes, args)
@@ -184,7 +184,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         return _datasets.ConcatenateDataset(self, dataset)
 
     def prefetch(self, buffer_size: Any) -> Any:
-        """The same elements, of which up to `buffer_size` are got ahead of time (AUTOTUNE: as many as pay)."""
+        """The same elements, up to `buffer_size` of which are produced ahead of time (AUTOTUNE: a suitable number)."""
         return _datasets.PrefetchDataset(self, buffer_size)
 
     def repeat(self, count: Any = None) -> Any:
@@ -272,7 +272,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         return dataset
 
     def window(self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False) -> Any:
-        """Datasets of `size` elements, `stride` apart, each of which begins `shift` behind the one before."""
+        """Datasets of `size` elements, `stride` apart, each of which begins `shift` after the previous one."""
         return _datasets.WindowDataset(self, size, shift, stride, drop_remainder)
 
     def reduce(self, initial_state: Any, reduce_func: Any) -> Any:

@@ -16,7 +16,7 @@ def any_sparse(classes: Any) -> bool:
 
 
 def as_dense_shapes(shapes: Any, classes: Any) -> Any:
-    """Shapes, of which those of sparse tensors are not known."""
+    """Shapes; those of sparse tensors are unknown."""
     return nest.pack_sequence_as(
         shapes,
         [
@@ -27,7 +27,7 @@ def as_dense_shapes(shapes: Any, classes: Any) -> Any:
 
 
 def as_dense_types(types: Any, classes: Any) -> Any:
-    """Types, of which those of sparse tensors are variants."""
+    """Types; those of sparse tensors are variants."""
     return nest.pack_sequence_as(
         types,
         [

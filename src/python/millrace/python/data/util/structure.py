@@ -141,7 +141,7 @@ def from_tensor_list(element_spec: Any, tensor_list: Any) -> Any:
     """The same with checks.
 
     Raises:
-      ValueError: the tensors are not what the specs say.
+      ValueError: the tensors do not match the specs.
     """
     expected = len(get_flat_tensor_specs(element_spec))
     if expected != len(tensor_list):

@@ -54,7 +54,7 @@ class DebugCLI:
 
     Args:
       filters: the filters of tensors, by name.
-      intro: what is printed first.
+      intro: the text that is printed first.
       dump: the DebugDumpDir of the run; None before a run.
       error: the error with which the run ended.
       passed_filter: the name of the filter that a tensor of the run has passed.
@@ -219,7 +219,7 @@ class DebugCLI:
         return "\n".join(lines + [shown])
 
     def node_info(self, words: list[str]) -> str:
-        """What is known of a node."""
+        """The properties of a node."""
         parser = _Parser(prog="ni", add_help=False)
         parser.add_argument("node")
         parser.add_argument("-a", "--attributes", action="store_true")
@@ -250,7 +250,7 @@ class DebugCLI:
         return "\n".join(lines)
 
     def list_inputs(self, words: list[str]) -> str:
-        """What a node depends on."""
+        """The nodes on which a node depends."""
         return self._list("li", words, self._dump.node_inputs)
 
     def list_outputs(self, words: list[str]) -> str:

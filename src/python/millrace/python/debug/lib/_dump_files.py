@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a run: one for each tensor, and those that say what was run."""
+"""The files of a run: one for each tensor, and those that describe the run."""
 from __future__ import annotations
 
 import collections
@@ -146,7 +146,7 @@ def folders_of(options: Any) -> list[str]:
 def write_run(
     options: Any, run_index: int, step_index: int, feeds: Any, fetches: Any, targets: Any, graphs: Any
 ) -> None:
-    """Writes what was run, and the graph of each device, to the folders of the options."""
+    """Writes the description of the run, and the graph of each device, to the folders of the options."""
     metadata = {
         "global_step": options.debug_options.global_step,
         "session_run_index": run_index,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the graphs of a watched run say of its nodes."""
+"""The nodes of a watched run, as described by its graphs."""
 from __future__ import annotations
 
 import collections
@@ -194,7 +194,7 @@ class DumpGraphs:
         return str(self._graph_of(node_name, device_name, "Node op types").node_op_types[node_name])
 
     def debug_watch_keys(self, node_name: str, device_name: Any = None) -> list[str]:
-        """ "node:0:DebugIdentity" and so on, for what is watched of a node."""
+        """ "node:0:DebugIdentity" and so on, for the watched outputs of a node."""
         try:
             device = self._infer_device_name(device_name, node_name)
         except ValueError:

@@ -9,7 +9,7 @@ from typing import Any
 
 GRPC_URL_PREFIX = "grpc://"
 
-# What tells one kind of run from another: the names of what is fetched and fed.
+# Identifies a kind of run: the names of its fetches and feeds.
 RunKey = collections.namedtuple("RunKey", ["feed_names", "fetch_names"])
 
 
@@ -41,7 +41,7 @@ def get_run_start_intro(
     tensor_filters: Any,
     is_callable_runner: bool = False,
 ) -> str:
-    """Lines that say what a run fetches and feeds, and which filters there are."""
+    """Lines that list the fetches and feeds of a run, and the filters."""
     names = ["(a callable)"] if is_callable_runner else get_flattened_names(fetches)
     lines = ["run #%d: %d fetch(es)" % (run_call_count, len(names))]
     lines += ["  fetch  " + name for name in names]

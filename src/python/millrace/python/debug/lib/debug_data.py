@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what a watched run wrote."""
+"""Reads the files of a watched run."""
 from __future__ import annotations
 
 import glob
@@ -66,7 +66,7 @@ def _is_graph_file(file_name: str) -> bool:
 
 
 class DebugTensorDatum:
-    """One value of a tensor: its file and what the file's name says.
+    """One value of a tensor: its file and the fields of the file's name.
 
     Args:
       dump_root: the folder of the run.
@@ -237,7 +237,7 @@ class DebugDumpDir(DumpGraphs):
 
     @property
     def core_metadata(self) -> Any:
-        """What was run: a CoreMetadata, or a list if there are several."""
+        """The metadata of the run: a CoreMetadata, or a list if there are several."""
         return self._core_metadata[0] if len(self._core_metadata) == 1 else self._core_metadata
 
     @property
@@ -260,12 +260,12 @@ class DebugDumpDir(DumpGraphs):
 
     @property
     def run_fetches_info(self) -> Any:
-        """A text of what was fetched, or a list of them."""
+        """The fetches as text, or a list of texts."""
         return self._run_fetches_info[0] if len(self._run_fetches_info) == 1 else self._run_fetches_info
 
     @property
     def run_feed_keys_info(self) -> Any:
-        """A text of what was fed, or a list of them."""
+        """The names of the feeds as text, or a list of texts."""
         return self._run_feed_keys_info[0] if len(self._run_feed_keys_info) == 1 else self._run_feed_keys_info
 
     def find(

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which tensor is the gradient of which."""
+"""Finds the gradients of tensors."""
 from __future__ import annotations
 
 import re
@@ -41,7 +41,7 @@ class GradientsDebugger:
     """Finds the gradients of tensors.
 
     Args:
-      y_tensor: what is differentiated; only its gradients are told.
+      y_tensor: the differentiated tensor; only its gradients are recorded.
     """
 
     def __init__(self, y_tensor: Any = None) -> None:

@@ -53,7 +53,7 @@ class DumpingDebugWrapperSession(framework.NonInteractiveDebugWrapperSession):
         self._run_counter_lock = threading.Lock()
 
     def prepare_run_debug_urls(self, fetches: Any, feed_dict: Any) -> Any:
-        """The URL of a new folder, in which is written what is fetched and fed."""
+        """The URL of a new folder, to which the fetches and feeds are written."""
         with self._run_counter_lock:
             run_dir = os.path.join(
                 self._session_root, "run_%d_%d" % (int(time.time() * 1e6), self._run_counter)

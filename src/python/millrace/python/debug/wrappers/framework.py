@@ -63,7 +63,7 @@ class OnRunStartAction:
 
 
 class OnRunStartResponse:
-    """What a run shall do."""
+    """The requested kind of a run."""
 
     def __init__(
         self,
@@ -367,7 +367,7 @@ def _is_empty(value: Any) -> bool:
 
 
 class NonInteractiveDebugWrapperSession(BaseDebugWrapperSession):
-    """Watches every run, and asks nobody.
+    """Watches every run, without interaction.
 
     Args:
       sess: the session.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A session that asks in the terminal what each run shall do, and shows its tensors."""
+"""A session that prompts in the terminal for the kind of each run, and shows its tensors."""
 from __future__ import annotations
 
 import os
@@ -170,7 +170,7 @@ class LocalCLIDebugWrapperSession(framework.BaseDebugWrapperSession):
         return self._run_handler(request)
 
     def _run_handler(self, request: Any) -> Any:
-        """What the command "run" with these options asks for."""
+        """The response for the command "run" with these options."""
         self._skip_debug = request.no_debug
         self._run_through_times = request.times
         self._active_tensor_filter = request.till_filter_pass

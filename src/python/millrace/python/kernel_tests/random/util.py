@@ -59,7 +59,7 @@ def test_truncated_normal(
       assert_equal, assert_all_close: assertions of a test.
       n: the number of samples.
       y: the samples.
-      mean_atol, median_atol, variance_rtol: how far mean and median may be from 0, the variance from what it is.
+      mean_atol, median_atol, variance_rtol: how far mean and median may be from 0, the variance from the expected one.
     """
     a, b = -2.0, 2.0
     values = np.asarray(y, np.float64)

@@ -292,7 +292,7 @@ def is_directory_v2(path: Any) -> bool:
 
 
 def list_directory(dirname: Any) -> list[str]:
-    """Names of what a folder holds. Raises NotFoundError where it is none."""
+    """Names of the entries of a folder. Raises NotFoundError if it does not exist."""
     return list_directory_v2(dirname)
 
 

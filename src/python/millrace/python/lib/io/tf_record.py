@@ -28,7 +28,7 @@ class TFRecordCompressionType:
 
 
 class TFRecordOptions:
-    """Options of writers; readers look at `compression_type` only."""
+    """Options of writers; readers only use `compression_type`."""
 
     compression_type_map = {
         TFRecordCompressionType.ZLIB: "ZLIB",
@@ -54,7 +54,7 @@ class TFRecordOptions:
         Raises:
           ValueError: if `compression_type` is none of these.
         """
-        # Fails for what is no type.
+        # Fails for an invalid type.
         self.get_compression_type_string(compression_type)
         self.compression_type = compression_type
         self.flush_mode = flush_mode

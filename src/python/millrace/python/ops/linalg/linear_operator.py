@@ -78,7 +78,7 @@ class LinearOperator(module.Module):  # type: ignore[misc]
         with ops.name_scope(self.name), ops.name_scope(name) as scope:
             yield scope
 
-    # --- What is known of it
+    # --- Known properties
 
     @property
     def name(self) -> str:

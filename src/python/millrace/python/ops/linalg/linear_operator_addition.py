@@ -98,7 +98,7 @@ def _broadcast_static_shape(a: Any, b: Any) -> Any:
 
 
 class _Hints:
-    """What is known of a sum."""
+    """The known properties of a sum."""
 
     def __init__(
         self, is_non_singular: Any = None, is_positive_definite: Any = None, is_self_adjoint: Any = None

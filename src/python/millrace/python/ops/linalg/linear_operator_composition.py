@@ -14,7 +14,7 @@ __all__ = ["LinearOperatorComposition"]
 
 
 class LinearOperatorComposition(linear_operator.LinearOperator):
-    """The product of `operators`, of which the last is applied first."""
+    """The product of `operators`, the last of which is applied first."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ def assert_compatible_matrix_dimensions(operator: Any, x: Any) -> Any:
 
 
 def assert_is_batch_matrix(tensor: Any) -> None:
-    """Raises ValueError for what is known to have fewer than two axes."""
+    """Raises ValueError for tensors known to have fewer than two axes."""
     if tensor.get_shape().ndims is not None and tensor.get_shape().ndims < 2:
         raise ValueError("Expected [batch] matrix with at least two dimensions.  Found: %s" % tensor)
 
@@ -148,7 +148,7 @@ def all_hints(operators: Any, attribute: str) -> Any:
 
 
 def check_operator(operator: Any) -> Any:
-    """The operator; TypeError for what is none."""
+    """The operator; TypeError for other objects."""
     if not hasattr(operator, "is_non_singular") or not hasattr(operator, "dtype"):
         raise TypeError("Expected a LinearOperator, got %r of type %s." % (operator, type(operator).__name__))
     return operator

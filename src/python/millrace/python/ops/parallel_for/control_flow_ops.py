@@ -14,7 +14,7 @@ from millrace.python.util import nest
 
 
 def for_loop(loop_fn: Any, loop_fn_dtypes: Any, iters: Any, parallel_iterations: Any = None) -> Any:
-    """Calls `loop_fn` for 0, 1, ..., iters - 1, and stacks what it gives.
+    """Calls `loop_fn` for 0, 1, ..., iters - 1, and stacks the results.
 
     Args:
       loop_fn: a function of a scalar int32 tensor that gives a structure of tensors; their shapes must not depend on it.
@@ -143,7 +143,7 @@ def _vectorized(loop_fn: Any, iters: Any) -> Any:
 
 
 def vectorized_map(fn: Any, elems: Any) -> Any:
-    """Calls `fn` for each row of tensors, and stacks what it gives.
+    """Calls `fn` for each row of tensors, and stacks the results.
 
     Args:
       fn: a function of a structure like `elems`, whose tensors lack the first dimension.

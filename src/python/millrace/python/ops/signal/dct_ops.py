@@ -12,7 +12,7 @@ from millrace.python.ops.signal import fft_ops
 
 
 def _validate_dct_arguments(input_tensor: Any, dct_type: Any, n: Any, axis: Any, norm: Any) -> None:
-    """Raises ValueError or NotImplementedError for arguments that there is no transform for."""
+    """Raises ValueError or NotImplementedError for arguments without a transform."""
     if input_tensor.shape.ndims == 0:
         raise ValueError("The input must have at least one axis.")
     if axis != -1:

@@ -31,7 +31,7 @@ def _infer_fft_length_for_irfft(input_tensor: Any, fft_rank: int) -> Any:
 
 
 def _maybe_pad_for_rfft(input_tensor: Any, fft_rank: int, fft_length: Any, is_reverse: bool = False) -> Any:
-    """Pads the last axes with zeros to what a transform of `fft_length` reads."""
+    """Pads the last axes with zeros to the input size of a transform of `fft_length`."""
     fft_shape = tensor_util.constant_value_as_shape(fft_length)
     ndims = input_tensor.shape.ndims
     if ndims is not None and any(dim.value == 0 for dim in input_tensor.shape.dims):

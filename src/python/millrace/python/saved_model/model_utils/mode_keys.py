@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names of what a model is built for."""
+"""Names of the purposes of a model."""
 from __future__ import annotations
 
 import collections

@@ -134,7 +134,7 @@ class EventFileWriter:
 
 
 class _EventLoggerThread(threading.Thread):
-    """Writes what comes from a queue."""
+    """Writes the events from a queue."""
 
     def __init__(
         self, event_queue: Any, ev_writer: Any, flush_secs: float, flush_event: Any, sentinel_event: Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A writer of summaries that keeps them: for tests of what is written."""
+"""A writer that keeps summaries in memory, for tests."""
 from __future__ import annotations
 
 from typing import Any
@@ -51,7 +51,7 @@ class FakeSummaryWriter:
         self, test_case: Any, expected_logdir: Any = None, expected_graph: Any = None, expected_summaries: Any = None,
         expected_added_graphs: Any = None, expected_added_meta_graphs: Any = None, expected_session_logs: Any = None,
     ) -> None:  # fmt: skip
-        """Compares what was written; what is None is not looked at.
+        """Compares what was written; arguments that are None are not compared.
 
         Args:
           test_case: has `assertEqual` and the like.

@@ -62,7 +62,7 @@ class FixedLossScale(LossScale):
         """Args: loss_scale_value: float or int of at least 1.
 
         Raises:
-          ValueError: if it is no number, or less than 1.
+          ValueError: if it is not a number, or less than 1.
         """
         super().__init__()
         if not isinstance(loss_scale_value, (int, float)):

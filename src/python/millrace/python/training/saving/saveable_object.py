@@ -37,7 +37,7 @@ class SaveableObject:
     """Base of things that a Saver can save: `specs` says what, `restore` makes the op that sets it again."""
 
     def __init__(self, op: Any, specs: Any, name: str) -> None:
-        """Args: op: what is saved, for messages and placement; specs: list of SaveSpec; name: in the checkpoint."""
+        """Args: op: saved op, for messages and placement; specs: list of SaveSpec; name: in the checkpoint."""
         self.op = op
         self.specs = specs
         self.name = name

@@ -67,7 +67,7 @@ class ResourceVariableSaveable(saveable_object.SaveableObject):
             def read_variable() -> Any:
                 with ops.device(var.device):
                     x = var.read_value()
-                    # A copy beside the variable, then one where files are written.
+                    # A copy on the variable's device, then one on the device that writes files.
                     with ops.device("/device:CPU:0"):
                         return array_ops.identity(x)
 
@@ -210,7 +210,7 @@ def _tensor_comes_from_variable(v: Any) -> bool:
 
 
 def op_list_to_dict(op_list: Any, convert_variable_to_tensor: bool = True) -> dict[str, Any]:
-    """A dict from names in checkpoints to what is saved, for a list of variables; parts of one are gathered.
+    """A dict from names in checkpoints to saved objects, for a list of variables; parts of one are gathered.
 
     Raises:
       TypeError: if an element is no variable.
@@ -273,7 +273,7 @@ def _add_saveable(saveables: list[Any], seen_ops: Any, saveable: Any) -> None:
     if id(saveable.op) in seen_ops:
         raise ValueError("The same saveable will be restored with two names: %s" % saveable.name)
     saveables.append(saveable)
-    # Kept alive beside its id, so that no other object gets the id.
+    # Kept alive together with its id, so that no other object gets the id.
     seen_ops[id(saveable.op)] = saveable.op
 
 
@@ -295,5 +295,5 @@ def validate_and_slice_inputs(names_to_saveables: Any) -> list[Any]:
 
 
 def unknown_shapes(count: int) -> list[Any]:
-    """`count` shapes of which nothing is known."""
+    """`count` unknown shapes."""
     return [tensor_shape.TensorShape(None)] * count

@@ -50,7 +50,7 @@ class _LoadStatus(metaclass=abc.ABCMeta):
 
 
 class _RootStatus(_LoadStatus):
-    """A status that knows the objects that can be reached."""
+    """A status with the reachable objects."""
 
     def __init__(self, graph_view: Any, restore_uid: int) -> None:
         self._graph_view = graph_view

@@ -264,7 +264,7 @@ class Trackable:
         self._maybe_initialize_trackable()
         checkpoint = checkpoint_position.checkpoint
         restore_ops: list[Any] = []
-        # An object keeps what a newer restoration gave it.
+        # An object keeps the value of a newer restoration.
         if self._update_uid < checkpoint.restore_uid:
             restore_ops = checkpoint_position.restore_ops()
             self._update_uid = checkpoint.restore_uid

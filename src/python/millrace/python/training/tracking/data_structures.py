@@ -79,7 +79,7 @@ _READS = {
 
 
 def _marking(base_type: Any, name: str) -> Any:
-    """The method of a list or dict; the container notes that it changed otherwise than by what was appended."""
+    """The method of a list or dict; the container records changes other than appended elements."""
     plain = getattr(base_type, name)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -117,7 +117,7 @@ def _sharing(base_type: Any) -> Any:
 
 
 class _Sharing:
-    """What the two wrappers have in common: both the wrapper and the original see each other's changes."""
+    """Base of the two wrappers: the wrapper and the original see each other's changes."""
 
     _original: Any = None  # None: the program does not hold it
     _changed = False

@@ -236,7 +236,7 @@ class ObjectGraphView:
 
 
 def _full_name(trackable: Any, saveable_factory: Any) -> str | None:
-    """Name under which a Saver keeps a variable, None for what is no variable."""
+    """Name under which a Saver keeps a variable, None for other objects."""
     from millrace.python.ops import variables
 
     if not isinstance(saveable_factory, variables.Variable):

@@ -271,7 +271,7 @@ class TrackableSaver:
             return compat.as_str(session.run(self._cached_save_operation, feed_dict=feed_dict))
 
     def restore(self, save_path: Any) -> Any:
-        """Binds objects to what the checkpoint holds; returns a status, whose ops do the rest."""
+        """Binds objects to the values in the checkpoint; returns a status, whose ops do the rest."""
         from millrace.core.protobuf import trackable_object_graph_pb2
 
         if save_path is None:

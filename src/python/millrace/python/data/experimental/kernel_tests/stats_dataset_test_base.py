@@ -65,7 +65,7 @@ class StatsDatasetTestBase(test_base.DatasetTestBase):
         greater_than: bool = False,
         offset: int = 0,
     ) -> None:
-        """Fails unless a histogram has counted so many samples, or at least so many."""
+        """Fails unless a histogram has counted that number of samples, or at least that number."""
         found = self._only(handle, tag).histo.num
         if greater_than:
             self.assertGreaterEqual(found, count)

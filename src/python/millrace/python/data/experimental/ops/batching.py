@@ -25,7 +25,7 @@ def map_and_batch(
     map_func: Any, batch_size: Any, num_parallel_batches: Any = None, drop_remainder: Any = False,
     num_parallel_calls: Any = None,
 ) -> Any:  # fmt: skip
-    """For `apply`: batches of what a function of each element gives, of several at the same time.
+    """For `apply`: batches of the results of a function of each element, with several calls at the same time.
 
     Raises:
       ValueError: both numbers of parallel calls are given.

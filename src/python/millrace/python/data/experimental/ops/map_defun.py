@@ -12,7 +12,7 @@ from millrace.python.ops import gen_dataset_ops
 def map_defun(
     fn: Any, elems: Any, output_dtypes: Any, output_shapes: Any, max_intra_op_parallelism: int = 1
 ) -> Any:
-    """Calls `fn` for the slices of `elems` along their first dimension, and stacks what it gives.
+    """Calls `fn` for the slices of `elems` along their first dimension, and stacks the results.
 
     Args:
       fn: a function of tensors made by `defun` with an input signature.

@@ -73,13 +73,13 @@ class _ChooseFastestDataset(_datasets._WithSpec):
 
 
 class _ChooseFastestBranchDataset(_datasets._WithSpec, _datasets.UnaryDataset):
-    """What the fastest of several functions makes of a dataset; all give the same elements.
+    """The result of the fastest of several functions of a dataset, which all give the same elements.
 
     Args:
       input_dataset: the dataset.
       functions: functions of a dataset that give a dataset.
-      ratio_numerator, ratio_denominator: so many elements of the input give so many of the result.
-      num_elements_per_branch: so many elements are tried with each function; None: 10 times the denominator.
+      ratio_numerator, ratio_denominator: the ratio of the numbers of input and output elements.
+      num_elements_per_branch: the number of elements for the trial of each function; None: 10 times the denominator.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from millrace.python.ops import array_ops, gen_array_ops, math_ops, random_ops
 
 
 def rejection_resample(class_func: Any, target_dist: Any, initial_dist: Any = None, seed: Any = None) -> Any:
-    """For `apply`: pairs of class and element, of which some are dropped so that classes are as `target_dist` says.
+    """For `apply`: pairs of class and element, some of them dropped so that classes are distributed as `target_dist`.
 
     Args:
       class_func: gives the class, a scalar int32, of an element.

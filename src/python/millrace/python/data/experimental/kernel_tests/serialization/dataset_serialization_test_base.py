@@ -150,7 +150,7 @@ class DatasetSerializationTestBase(test.TestCase):  # type: ignore[misc]
         sparse_tensors: bool = False,
         verify_exhausted: bool = True,
     ) -> None:
-        """What an iterator gives that is saved and restored at some points is what one gives that is not."""
+        """Fails unless an iterator that is saved and restored at some points gives the elements of one that is not."""
         expected = self.gen_outputs(
             ds_fn,
             [],
