@@ -49,7 +49,7 @@ class DirectConv {
     int64_t image, images, band;
     int64_t column, columns;
   };
-  // Runs of contiguous elements of a window that meet consecutive rows of weights.
+  // Runs of contiguous elements of a window that are multiplied with consecutive rows of weights.
   struct Runs {
     int64_t length;
     std::vector<int64_t> offsets;
@@ -97,7 +97,7 @@ class DirectConv {
   Window forward_, backward_;  // for the filter's gradient, for the input's
   Runs output_runs_, forward_runs_;
   bool padded_ = true;                // windows of the output reach outside the image: bands must be copied
-  std::vector<int64_t> row_offsets_;  // of the rows of a forward band that output rows begin at
+  std::vector<int64_t> row_offsets_;  // offsets in a forward band at which output rows begin
   std::vector<Phase> phases_;
   bool all_phases_ = true;
   int64_t parts_, panels_,

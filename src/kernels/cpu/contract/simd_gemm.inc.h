@@ -167,7 +167,7 @@ void RowTimesMatrix(TileArgs<T> t, int64_t a_col, int64_t cols) {
   }
 }
 
-// B as the tiles read it: parts of the inner dimension one after the other, in each of them panel by panel.
+// B in the order in which tiles read it: the parts of the inner dimension, each panel by panel.
 // Here rows [first, first + rows) of it, the first of which is at b.
 template <typename T>
 void PackRows(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t segments, int64_t n, int64_t first,
@@ -203,8 +203,8 @@ constexpr int64_t Rows(const GemmBlock<T>& g) {
   return g.m * g.repeats * g.groups;
 }
 
-// A panel is read where it lies when its rows are contiguous and too few rows of A would repay a copy. Where
-// the panel's rows meet in few sets of the caches, a second tile would not find them there.
+// A panel is read in place if its rows are contiguous and A has too few rows to be worth a copy. If the
+// panel's rows are in few sets of the caches, a second tile would not find them there.
 template <typename T>
 constexpr int64_t RowsWorthPacking(const GemmBlock<T>& g) {
   if (g.segments > 1) return 96;
@@ -339,7 +339,7 @@ void GemmDepth(const GemmBlock<T>& g, const DepthParts& parts) {
 template <typename T>
 void GemmOneBlock(const GemmBlock<T>& g) {
   for (DepthParts parts = g.b_offsets != nullptr || (g.segments > 1 && g.accumulate)
-                              ? DepthParts::Uncut(g.k, g.segments)  // a cut would show
+                              ? DepthParts::Uncut(g.k, g.segments)  // a cut would change the result
                               : DepthParts(g.k, g.segments, g.packed != nullptr);
        ; parts.Next()) {
     GemmDepth(g, parts);

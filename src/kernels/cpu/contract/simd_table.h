@@ -16,7 +16,7 @@ namespace millrace::cpu {
 // One block of a product: C[m,n] (+)= A[m,k] * B[k,n], where element (i,j) of A lies at a[i * a_row + j *
 // a_col] and of B at b[i * b_row + j * b_col]; one of a_row, a_col and one of b_row, b_col is 1. Convolution
 // adds two dimensions. With segments, the inner dimension is `segments` runs of k: run s reads A from a +
-// segment_offsets[s], while rows of B simply go on. With repeats, the product is done for `repeats` pairs of
+// segment_offsets[s], while rows of B continue. With repeats, the product is done for `repeats` pairs of
 // A and C, a_repeat and c_repeat elements apart, with the same B, and all of that for `groups` of them,
 // a_group and c_group apart.
 template <typename T>

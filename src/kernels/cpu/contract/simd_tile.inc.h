@@ -13,19 +13,19 @@ struct TileArgs {
   T* c;
   int64_t ldc;
   int last;         // elements of the last vector of columns
-  bool resume;      // begin with what C holds
+  bool resume;      // begin with the values in C
   bool accumulate;  // add it at the end
   const T* scale;
   const T* bias;
-  const T* residual;  // c's twin, or null
+  const T* residual;  // has the layout of c, or null
   Rectify rectify;
   int64_t segments;
   const int64_t* segment_offsets;
   const int64_t* b_offsets = nullptr;  // of each segment's first row of B; null: its rows simply go on
-  // What is read after this tile, and how many bytes of it are brought nearer with each row of B.
+  // The addresses that are read after this tile, and the number of bytes to prefetch with each row of B.
   const char* next_a = nullptr;
   const char* next_b = nullptr;
-  const T* next_c = nullptr;  // results to ask for: of this tile, or where it is short, of the next one
+  const T* next_c = nullptr;  // results to prefetch: of this tile or, if it is short, of the next one
   int64_t step_a = 0, step_b = 0;
 };
 
@@ -120,7 +120,7 @@ MR_INLINE void TileFinish(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
       acc, [&](Vec<T>& sum, int i, int v) { StoreColumns<T, kVectors>(t.c + i * t.ldc, v, last, sum); });
 }
 
-// Sums begin with what C holds, or with zeros, read from a row of zeros: no branch, so that they stay in
+// Sums begin with the values in C, or with zeros, read from a row of zeros: no branch, so that they stay in
 // registers.
 template <typename T, int kRows, int kVectors>
 MR_INLINE void TileBegin(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
@@ -131,7 +131,7 @@ MR_INLINE void TileBegin(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
       acc, [&](Vec<T>& sum, int i, int v) { sum = LoadColumns<T, kVectors>(from + i * row, v, t.last); });
 }
 
-// Asks for the places of the results, whose memory may be far away.
+// Prefetches the places of the results, whose memory may be far away.
 template <int kRows, int kVectors, typename T>
 MR_INLINE void PrefetchTile(const T* at, int64_t row) {
 #pragma GCC unroll 14
