@@ -86,7 +86,7 @@ using millrace::PartialShape;
 using millrace::Status;
 namespace errors = millrace::errors;
 
-const char* TF_Version(void) { return "1.15.0"; }
+const char* TF_Version(void) { return "1.15.5"; }
 
 TF_Graph* TF_NewGraph(void) {
   return EnterOr<TF_Graph*>(nullptr, [] {

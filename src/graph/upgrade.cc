@@ -170,12 +170,12 @@ Status CheckGraphVersions(const GraphDef& graph) {
   if (versions.min_consumer() > kConsumerVersion) {
     return errors::InvalidArgument("GraphDef min consumer version ", versions.min_consumer(),
                                    " above current version ", kConsumerVersion,
-                                   " for TensorFlow 1.15.0.  Please upgrade TensorFlow.");
+                                   " for TensorFlow 1.15.5.  Please upgrade TensorFlow.");
   }
   if (versions.producer() < 0) {
     return errors::InvalidArgument(
         "GraphDef producer version ", versions.producer(),
-        " below min producer 0 supported by TensorFlow 1.15.0.  Please regenerate your graph.");
+        " below min producer 0 supported by TensorFlow 1.15.5.  Please regenerate your graph.");
   }
   for (const int bad : versions.bad_consumers()) {
     if (bad == kConsumerVersion) {

@@ -22,7 +22,7 @@ namespace {
 
 namespace tf = ::tensorflow;
 
-constexpr char kVersion[] = "1.15.0";
+constexpr char kVersion[] = "1.15.5";
 
 // The ops of the nodes and, recursively, of the functions that they name.
 class UsedOps {

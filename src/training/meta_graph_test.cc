@@ -82,7 +82,7 @@ TEST(MetaGraphTest, TheWholeGraphGoesOut) {
   const Status status = ExportMetaGraph(model.scope, path, meta);
   ASSERT_TRUE(status.ok()) << status;
   const tensorflow::MetaGraphDef proto = Read(path);
-  EXPECT_EQ(proto.meta_info_def().tensorflow_version(), "1.15.0");
+  EXPECT_EQ(proto.meta_info_def().tensorflow_version(), "1.15.5");
   EXPECT_THAT(proto.meta_info_def().tags(), ElementsAre("serve"));
   EXPECT_THAT(OpsOf(proto),
               ElementsAre("Assign", "Const", "Identity", "MatMul", "Placeholder", "VariableV2"));

@@ -9,7 +9,7 @@ static void count_free(void* data, size_t length) {
 }
 
 void test_values(void) {
-  CHECK_STR(TF_Version(), "1.15.0");
+  CHECK_STR(TF_Version(), "1.15.5");
 
   TF_Status* status = TF_NewStatus();
   CHECK_INT(TF_GetCode(status), TF_OK);

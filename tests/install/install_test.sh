@@ -61,7 +61,7 @@ for header in "$prefix"/include/tensorflow/c/*.h; do
   "${CC:-cc}" -std=c11 -Wall -Wextra -Wstrict-prototypes -Werror -fsyntax-only -I "$prefix/include" "$work/header.c"
   "$compiler" -std=c++11 -Wall -Wextra -Werror -fsyntax-only -I "$prefix/include" -x c++ "$work/header.c"
 done
-pkg-config --exact-version=1.15.0 tensorflow
+pkg-config --exact-version=1.15.5 tensorflow
 "${CC:-cc}" $flags $(pkg-config --cflags tensorflow) "$here/outside/outside.c" -o "$work/by_tensorflow_pc" \
   $(pkg-config --libs tensorflow) -Wl,-rpath,"$(pkg-config --variable=libdir tensorflow)"
 readelf -d "$work/by_tensorflow_pc" | grep -q 'NEEDED.*\[libtensorflow\.so\.1\]'

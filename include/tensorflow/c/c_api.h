@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* The version of TensorFlow whose interface this is: "1.15.0". */
+/* The version of TensorFlow whose interface this is: "1.15.5". */
 TF_CAPI_EXPORT extern const char* TF_Version(void);
 
 /* Bytes, with the function that frees them (null: they are not freed). */

@@ -23,7 +23,7 @@ Status CheckVersion(const tensorflow::VersionDef& versions, int version) {
   if (version < versions.min_consumer()) {
     return errors::InvalidArgument("Checkpoint min consumer version ", versions.min_consumer(),
                                    " above current version ", version,
-                                   " for TensorFlow 1.15.0.  Please upgrade TensorFlow.");
+                                   " for TensorFlow 1.15.5.  Please upgrade TensorFlow.");
   }
   for (const int bad : versions.bad_consumers()) {
     if (bad != version) continue;
@@ -32,7 +32,7 @@ Status CheckVersion(const tensorflow::VersionDef& versions, int version) {
   }
   if (versions.producer() < 0) {
     return errors::InvalidArgument("Checkpoint producer version ", versions.producer(),
-                                   " below min producer 0 supported by TensorFlow 1.15.0.  Please regenerate "
+                                   " below min producer 0 supported by TensorFlow 1.15.5.  Please regenerate "
                                    "your checkpoint.");
   }
   return Status::Ok();

@@ -91,6 +91,29 @@ def test_numbers_and_texts() -> None:
         tf.strings.format("{} {}", [tf.constant(1)])
 
 
+def test_numbers_beyond_all_ranges() -> None:
+    zeros = "0" * 6000
+    inf = float("inf")
+    numbers = {
+        f"0.{zeros}1": 0,
+        f"1{zeros}": inf,
+        f"1{zeros}e-1": inf,
+        f"0.{zeros}1e2": 0,
+        f"-1{zeros}e-1": -inf,
+        f"0.{zeros}1e6010": 1e9,
+        f"1{zeros}e-6000": 1,
+        "0x1p-99999": 0,
+        "0x1p99999": inf,
+        f"0x0.{zeros}1p9": 0,
+        f"0x1{zeros}p-9": inf,
+        "1e-99999999999999999999": 0,
+        "1e99999999999999999999": inf,
+        "0e99999": 0,
+    }
+    for dtype in (tf.float32, tf.float64):
+        assert run(tf.string_to_number(list(numbers), dtype)).tolist() == list(numbers.values())
+
+
 def test_format(need: Any) -> None:
     need("StringFormat")
     assert run(tf.strings.format("x: {}, y: {}", [tf.constant([1, 2]), tf.constant("a")])) in (
