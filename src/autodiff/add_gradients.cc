@@ -79,7 +79,7 @@ bool OldNodesUse(const Graph& graph, int first_new) {
   return false;
 }
 
-// After an error: takes back what was added, unless the client may hold it.
+// After an error: removes the added nodes, unless the client may hold them.
 Status TakeBack(Graph& graph, int first_new, bool adopted, const GradientOptions& options, Status error) {
   if (adopted || OldNodesUse(graph, first_new)) {
     return error.WithContext(StrCat(

@@ -219,7 +219,7 @@ Status Backprop::FindLevels() {
   return Status();
 }
 
-// In a loop, constants run in every iteration, like whatever runs there.
+// In a loop, constants run in every iteration, like all other nodes there.
 Node* Backprop::BasePivot() const {
   if (base_ == nullptr) return nullptr;
   for (const Loop::Variable& variable : base_->variables) {

@@ -19,7 +19,7 @@ struct Backprop::LoopWork {
   std::vector<size_t> variables;  // its number in the backward loop
 };
 
-// Which variables have an influence on what came out and got a gradient, by way of others or not.
+// The variables that influence, directly or through others, an output that has a gradient.
 StatusOr<std::vector<bool>> Backprop::WantedVariables(const Loop& loop) {
   const size_t n = loop.variables.size();
   std::vector<bool> wanted(n, false);
@@ -180,7 +180,7 @@ Status Backprop::EndVariables(Level& body, LoopWork& work) {
   return Status();
 }
 
-// The gradient of what is the same in all iterations is the sum of its gradients in each of them.
+// The gradient of a loop invariant is the sum of its gradients in all iterations.
 Status Backprop::AccumulateConstants(Level& body, LoopWork& work) {
   for (Node* enter : work.loop.constants) {
     if (Id(enter) >= num_ids_ || !between_[Id(enter)]) continue;

@@ -13,7 +13,7 @@ Output Sibling(const Output& tensor, int index) {
   return tensor.IsSet() ? Output{tensor.node, index} : Output();
 }
 
-// A value, or what stands for none.
+// A value, or a placeholder for a missing one.
 bool IsConstant(const Node& node) { return node.op_name() == "Const" || node.op_name() == "FakeParam"; }
 
 }  // namespace

@@ -294,7 +294,7 @@ class PosixEnv : public Env {
 
  private:
   static StatusOr<std::unique_ptr<WritableFile>> OpenForWriting(const std::string& path, int flag) {
-    // A pipe without a reader is an error; what is written to one with a reader waits for it.
+    // Opening a pipe without a reader is an error; with a reader, the data waits in the pipe for it.
     const int flags = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | flag;
     const int fd = RetryEintr([&] { return ::open(LocalName(path), flags, 0666); });
     if (fd < 0) return IoError(path, errno);

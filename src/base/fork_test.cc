@@ -60,7 +60,7 @@ int64_t SumOfSquares(ThreadPool& pool) {
   return sum;
 }
 
-// In the children the workers of the pools are gone, in whatever state the fork has found them.
+// In the child processes the pools have no worker threads, whatever the state of the workers at the fork.
 TEST(ForkTest, PoolsWorkInChildren) {
   if (!kChildrenHaveThreads) GTEST_SKIP() << "ThreadSanitizer ends children that start threads";
   ThreadPool pool("forked", 4);

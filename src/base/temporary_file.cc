@@ -97,7 +97,7 @@ bool Lives(const Writer& writer) {
   if (::kill(static_cast<pid_t>(writer.process), 0) != 0 && errno == ESRCH) return false;
   bool ended = false;
   const uint64_t start = StartOf(writer.process, &ended);
-  if (start == 0 || writer.start == 0) return true;  // as far as can be told
+  if (start == 0 || writer.start == 0) return true;  // as far as this can be determined
   return start == writer.start && !ended;
 }
 

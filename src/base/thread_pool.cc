@@ -136,7 +136,7 @@ struct Loop : RefCounted {
         }
       }
     }
-    // Releases what the blocks wrote; acquired by the caller's load in Wait.
+    // Releases the writes of the blocks; acquired by the caller's load in Wait.
     if (finished > 0 && unfinished.fetch_sub(finished, std::memory_order_acq_rel) == finished)
       all_done.Signal();
   }
@@ -158,7 +158,7 @@ struct Loop : RefCounted {
 
   static constexpr int kMaxParts = 8;
   struct alignas(64) Part {
-    std::atomic<int64_t> next;  // relaxed: hands out numbers, publishes nothing
+    std::atomic<int64_t> next;  // relaxed: only distributes numbers, publishes no data
     int64_t end;
   };
 
@@ -237,7 +237,7 @@ struct ThreadPool::Impl {
   Mutex idle_mu;
   std::vector<Sleeper*> idle MR_GUARDED_BY(idle_mu);
   Mutex loops_mu;
-  std::vector<Loop*> loops MR_GUARDED_BY(loops_mu);  // those that want helpers
+  std::vector<Loop*> loops MR_GUARDED_BY(loops_mu);  // the loops that still accept helpers
 };
 
 void ThreadPool::Impl::Start() {

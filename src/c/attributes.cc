@@ -62,7 +62,7 @@ bool Describe(const std::vector<T>& list, TF_AttrMetadata* metadata) {
   return true;
 }
 
-// The kind of an empty list is what the op declares.
+// The element kind of an empty list is the one that the op declares.
 TF_AttrMetadata DescribeEmptyList(const OpDef& op, const char* name) {
   TF_AttrMetadata metadata = {1, 0, TF_ATTR_STRING, -1};
   const AttrDef* attr = op.FindAttr(name);

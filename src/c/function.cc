@@ -126,7 +126,7 @@ Status ReadBody(const Graph& graph, const FunctionCall& call, FunctionParts* par
   return Status();
 }
 
-// Adds functions to a graph; on error it has what it had.
+// Adds functions to a graph; the graph is unchanged on error.
 Status AddFunctions(Graph& graph, const tensorflow::FunctionDefLibrary& library) {
   const FunctionLibrary before = graph.functions();
   Status status = graph.functions().AddLibrary(library);

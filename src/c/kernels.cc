@@ -29,7 +29,7 @@ namespace errors = millrace::errors;
 namespace millrace::c_api {
 namespace {
 
-// What a kernel in C is: its functions, and what it made at its construction.
+// A kernel written in C: its functions, and the object that its create function returned.
 class Functions {
  public:
   Functions(const TF_KernelBuilder& functions, KernelConstruction& construction)

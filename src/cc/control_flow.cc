@@ -23,7 +23,7 @@ Output Identity(const Scope& scope, const char* name, const Output& x) {
   return AddOp(scope, "Identity", name, {x});
 }
 
-// The type of a tensor as it comes out of a branch or loop.
+// The type of a tensor as an output of a branch or loop.
 DataType ValueType(const Output& tensor) { return Scope::TypeOf(tensor); }
 
 bool IsNoWiderThan(const PartialShape& shape, const PartialShape& bound) {

@@ -25,7 +25,7 @@ struct DataOptions {
 
 constexpr int64_t kMostJsonElements = 1000;
 
-// What is known of a pipeline beside what was read.
+// Data about a pipeline other than the elements that were read.
 struct Verdict {
   std::vector<double> delays;
   int bottleneck = -1;

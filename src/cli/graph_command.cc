@@ -26,7 +26,7 @@ struct GraphOptions {
 };
 
 std::string OutputPath(const GraphOptions& options, Form form) {
-  // What comes from standard input has no place of its own.
+  // A graph from standard input has no path.
   if (!options.output.empty() || options.model == "-") return options.output.empty() ? "-" : options.output;
   std::string base = options.model;
   while (base.size() > 1 && base.ends_with('/')) base.pop_back();

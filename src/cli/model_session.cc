@@ -113,14 +113,14 @@ class StepMaker {
     return Status();
   }
 
-  // What the signature has for inputs or outputs.
+  // The entries of the signature for inputs or outputs.
   struct Names {
     Names() = default;
     explicit Names(std::map<std::string, TensorInfo> of)
         : infos(std::move(of)), tensors(TensorsByKey(infos, kSparseSeparator)) {}
     std::map<std::string, TensorInfo> infos;
     std::map<std::string, SignatureTensor> tensors;
-    // Null for what is not sparse.
+    // Null if the tensor is not sparse.
     const TensorInfo* FindSparse(const std::string& name) const {
       const auto info = infos.find(name);
       return info == infos.end() || !info->second.sparse ? nullptr : &info->second;

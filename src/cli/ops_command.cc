@@ -24,7 +24,7 @@ struct OpsOptions {
   std::string name;
 };
 
-// A kernel with what it asks of attributes: types by the attribute's name.
+// A kernel with its constraints on attributes: allowed types by the attribute's name.
 struct KernelText {
   std::string device;
   std::string label;
@@ -193,7 +193,7 @@ void WriteOpJson(const OpDef& op, JsonWriter* json) {
   json->EndObject();
 }
 
-// Names that have the text in them, whatever the case; else the nearest.
+// Names that contain the text, ignoring case; if there are none, the most similar names.
 std::string Similar(const std::string& name) {
   const auto lower = [](std::string_view text) {
     std::string out(text);

@@ -72,7 +72,7 @@ StatusOr<Compression> CompressionOf(const RecordsOptions& options, const std::st
   return Guess(env, path);
 }
 
-// What a walk over a file finds. `status` is its end: OK, or what is broken.
+// The result of reading a file. `status` is OK at the end of the file, or the error that ended the reading.
 struct Survey {
   std::string path;
   Compression compression = Compression::kNone;

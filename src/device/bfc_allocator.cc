@@ -230,7 +230,7 @@ BfcAllocator::Region* BfcAllocator::RegionOf(const void* p) {
   return it == regions_.end() || p < it->begin ? nullptr : &*it;
 }
 
-// kNone for what is not the start of a chunk.
+// kNone for an address that is not the start of a chunk.
 BfcAllocator::Handle BfcAllocator::HandleOf(const void* p) const {
   const Region* region = RegionOf(p);
   if (region == nullptr) return kNone;

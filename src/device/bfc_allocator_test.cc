@@ -369,7 +369,7 @@ TEST(BfcAllocatorTest, PlacesChunksAsTheModelDoes) {
   }
 }
 
-// Over many regions: what is written into a chunk is there until it is freed.
+// Over many regions: data written into a chunk is unchanged until the chunk is freed.
 TEST(BfcAllocatorTest, ChunksOfManyRegionsDoNotOverlap) {
   std::mt19937 random(7);
   CountingAllocator memory(24 * kMiB);

@@ -58,7 +58,7 @@ void EagerExecutor::Loop() {
       failed = status_;
     }
     Status status = work(failed);
-    work = nullptr;  // with what it holds, before anybody may think that all is done
+    work = nullptr;  // releases the captures before the executor can appear idle
     MutexLock lock(mu_);
     busy_ = false;
     status_.Update(status);

@@ -36,7 +36,7 @@ uint64_t HashOf(const AttrValue& value) {
   if (const auto* flag = value.As<bool>()) return *flag ? 1 : 0;
   if (const auto* type = value.As<DataType>()) return static_cast<uint64_t>(*type);
   if (const auto* function = value.As<NameAttrList>()) return Hash64(function->name);
-  return value.variant().index();  // the others are told apart by looking
+  return value.variant().index();  // the others are distinguished by inspection
 }
 
 // Ops that have a meaning only in a graph, where the executor does their work.

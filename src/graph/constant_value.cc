@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that are known from the graph alone. What shapes are computed with is followed here: constants, the
 // metadata of tensors of known shape, and the ops that take shapes apart and put them together. Other ops are
-// run, if somebody can run them, when all their inputs are known.
+// run, if an evaluator supports them, when all their inputs are known.
 #include "graph/constant_value.h"
 
 #include <algorithm>
@@ -116,7 +116,7 @@ std::optional<Tensor> Finder::Value(const Node& node, int output) {
   }
   if (output < 0 || output >= node.num_outputs()) return std::nullopt;
   if (!IsInteger(node.output_type(output))) return Run(node, output);
-  // A value of -1 can't be told from an unknown one and is given up.
+  // A value of -1 can't be distinguished from an unknown one and counts as unknown.
   if (const auto scalar = Scalar(node, output); scalar && *scalar != kUnknown) {
     return MakeTensor({*scalar}, node.output_type(output), TensorShape());
   }

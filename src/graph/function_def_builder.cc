@@ -19,7 +19,7 @@ AttrValue WithPlaceholder(const AttrValue& value) {
 
 }  // namespace
 
-// Names of functions may be anything; the registration language wants CamelCase.
+// Functions may have any name; the registration language requires CamelCase.
 FunctionBuilder::FunctionBuilder(std::string name) : name_(std::move(name)), signature_("Function") {}
 
 FunctionBuilder& FunctionBuilder::Arg(std::string spec) {

@@ -167,7 +167,7 @@ StatusOr<FunctionBody> Instantiate(const FunctionLibrary& library, const OpRegis
 // Whether an op without functions may be executed twice. Random numbers would differ the second time;
 // creating or reading a variable may be repeated.
 bool RunsTwice(const OpRegistration& op) {
-  // A read takes what it reads away, and gradients are added up.
+  // A read removes the element that it reads, and gradients are added up.
   constexpr std::string_view kArray = "TensorArray";
   if (op.def.name.starts_with(kArray)) {
     const std::string_view what = std::string_view(op.def.name).substr(kArray.size());
@@ -209,7 +209,7 @@ Status CantRunTwice(std::string_view node, std::string_view op) {
 
 Status CheckRunsTwice(const Graph& graph) {
   FunctionNames pending, seen;
-  // An op with functions does what they do.
+  // An op with functions has the effects of these functions.
   const auto check = [&](const OpRegistration& op, std::string_view node, size_t functions) {
     if (functions > 0 || graph.functions().Find(op.def.name) != nullptr) return Status();
     return RunsTwice(op) ? Status() : CantRunTwice(node, op.def.name);
@@ -252,7 +252,7 @@ NameAttrList RegisteredFunction(const FunctionLibrary& library, const NameAttrLi
   return registered.empty() || !Recomputes(library, registered) ? f : NameAttrList{registered, of.attrs};
 }
 
-// Release and acquire: what the function refers to was made before.
+// Release and acquire: the objects that the function refers to were created before.
 void SetGradientBodyFn(GradientBodyFn fn) { gradient_body.store(fn, std::memory_order_release); }
 
 StatusOr<FunctionBody> InstantiateCallee(const FunctionLibrary& library, const OpRegistry& ops,

@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-// Equal for equal functions, whatever the order of their maps.
+// Equal for equal functions, independent of the order of their maps.
 std::string CanonicalBytes(const tensorflow::FunctionDef& def) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);

@@ -55,7 +55,7 @@ std::string Encode(uint64_t hash) {
   return text;
 }
 
-// FNV-1a over the definition, whatever the order of its maps.
+// FNV-1a over the definition, independent of the order of its maps.
 uint64_t HashOf(const FunctionDef& def) {
   std::string bytes;
   {

@@ -53,7 +53,7 @@ bool IsLonger(const std::vector<DataType>& types, const std::vector<DataType>& o
   return types.size() >= old.size() && std::equal(old.begin(), old.end(), types.begin());
 }
 
-// A list of types that got longer gives the node more inputs or outputs, after those that it has.
+// A longer list of types gives the node more inputs or outputs, after the existing ones.
 void AppendTypes(const FunctionLibrary& functions, NodeProps* props) {
   auto made = NodeProps::Make(*props->op, props->attrs);
   if (!made.ok()) return;
@@ -175,7 +175,7 @@ void Graph::RemoveNode(Node* node) {
   by_name_.Erase(node->name_, node->id_);
   nodes_[node->id_] = nullptr;
   --num_nodes_;
-  // The object stays in the arena; what it holds goes.
+  // The object stays in the arena; its members are released.
   *node = Node();
 }
 

@@ -96,7 +96,7 @@ class Importer {
   std::unordered_map<std::string_view, OpEntry> ops_;
   int64_t slots_ = 0;
   int64_t tensor_bytes_ = 0;
-  std::vector<int> control_of_;     // by node id: the node that got the newest control edge from there
+  std::vector<int> control_of_;     // by node id: the node with the newest control edge from that node
   std::vector<const Node*> order_;  // the new nodes, inputs first
 };
 

@@ -115,7 +115,7 @@ TEST(GraphTest, LongerListOfTypesAddsSlotsBeforeTheControlEdges) {
   EXPECT_EQ(b->control_in_edges().size(), 1u);
   a->SetAttr("T", three);
   for (int i = 0; i < 3; ++i) graph.AddEdge(a, i, b, i);
-  // What is no continuation changes the attribute alone.
+  // A value that does not extend the old one changes only the attribute.
   b->SetAttr("T", one);
   EXPECT_EQ(b->num_inputs(), 3);
   b->SetAttr("T", three);
@@ -258,7 +258,7 @@ TEST(GraphTest, SummaryShowsOpAttributesDeviceAndInputs) {
             "m = MatMul[T=DT_FLOAT, transpose_a=false, transpose_b=false, _device=\"/gpu:0\"](a, s:1, ^s)");
 }
 
-// Random graphs, changed at random: what is said about them must stay true, and copies must equal them.
+// Random graphs, changed at random: their invariants must hold, and copies must equal them.
 class RandomGraphTest : public testing::TestWithParam<int> {
  protected:
   std::unique_ptr<Graph> Build() {

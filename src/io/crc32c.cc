@@ -173,7 +173,7 @@ uint32_t ExtendCrc32c(uint32_t crc, std::string_view data) {
   return ~ExtendByTables(~crc, data.data(), data.size());
 }
 
-// Bytes of zero multiply what stands before them by a power of x.
+// Zero bytes multiply the polynomial of the bytes before them by a power of x.
 uint32_t ConcatCrc32c(uint32_t first, uint32_t second, uint64_t size) {
   uint32_t power = PowerOfX(8);
   for (; size > 0; size /= 2) {

@@ -151,7 +151,7 @@ Status EventWriter::Flush() {
   if (file_ == nullptr) return Status();
   last_flush_ = options_.now();
   if (!env_.FileExists(path_)) {
-    // The file was deleted: what is written to the old file would be lost.
+    // The file was deleted: data written to the old file would be lost.
     records_.reset();
     file_.reset();
     return Begin();

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Hands out a text in pieces of a given size.
+// Returns a text in pieces of a given size.
 class TextSource : public ByteSource {
  public:
   TextSource(std::string text, size_t piece) : text_(std::move(text)), piece_(piece) {}

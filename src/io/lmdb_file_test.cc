@@ -107,7 +107,7 @@ TEST(LmdbFile, ChangedBytesEndInAStatus) {
   EXPECT_GT(refused, 1000);
 }
 
-// A branch whose children are itself: endless for whoever does not count.
+// A branch page that is its own child: a walk without a counter would never end.
 TEST(LmdbFile, PagesInACircleAreRefused) {
   const auto sound = ReadFileToString(Env::Posix(), Data("plain.mdb"));
   ASSERT_TRUE(sound.ok());

@@ -249,7 +249,7 @@ TEST(NpzTest, BrokenArchives) {
   wrong_sum[14] ^= 1;                                 // in the member
   wrong_sum[wrong_sum.find("PK\x01\x02") + 16] ^= 1;  // in the directory, which counts
   EXPECT_THAT(ParseNpz(wrong_sum, "x.npz").status().ToString(), HasSubstr("the checksum of a.npy is wrong"));
-  // Any damage gives a status, or what was there before.
+  // Any damage gives an error status, or the original values.
   std::mt19937 random(7);
   for (int i = 0; i < 20000; ++i) {
     std::string bytes = good.substr(0, random() % 4 == 0 ? random() % good.size() : good.size());

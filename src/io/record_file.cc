@@ -115,7 +115,7 @@ Status RecordReader::ReadNext(std::string* room, std::string_view* record) {
   return Status();
 }
 
-// n bytes and the checksum that follows them. What is not in one piece gets into `room`.
+// n bytes and the checksum that follows them. Bytes that are not contiguous are copied to `room`.
 Status RecordReader::ReadChecked(uint64_t n, std::string* room, std::string_view* out) {
   const uint64_t begin = position();
   if (n > most_bytes_) {
@@ -148,7 +148,7 @@ class RecordWriter::Deflater {
   Deflater(const Deflater&) = delete;
   Deflater& operator=(const Deflater&) = delete;
 
-  // With `finish` also what was held back.
+  // With `finish` also the buffered rest.
   Status Deflate(std::string_view bytes, bool finish, WritableFile& file) {
     if (!ready_) return errors::ResourceExhausted("no memory for zlib");
     constexpr size_t kMostAtOnce = std::numeric_limits<uInt>::max() / 2;

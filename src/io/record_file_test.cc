@@ -212,7 +212,7 @@ TEST(RecordFileTest, EveryChangedByteIsNoticed) {
   bytes[a.size() + 12] ^= 1;  // data of the second record
   EXPECT_THAT(std::string(Read(bytes).status.message()),
               HasSubstr(StrCat("corrupted record at ", a.size() + 12)));
-  // Compressed files have sums of their own; whatever gets through must not be wrong records.
+  // Compressed files have their own checksums; damage that passes them must not give wrong records.
   const std::string zlib = Zlib(whole), gzip = Gzip(whole);
   for (size_t i = 0; i < zlib.size(); ++i) {
     std::string broken = zlib;

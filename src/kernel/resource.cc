@@ -64,7 +64,7 @@ StatusOr<RefPtr<Resource>> ResourceManager::DoLookupOrCreate(
     MutexLock lock(create_mu_);
     while (!creating_.insert(place).second) created_.Wait(create_mu_);
   }
-  // Another caller may have created it before this one got its turn; Create() may still come in between.
+  // Another caller may have created it before this one took the lock; Create() may still run in between.
   StatusOr<RefPtr<Resource>> result = DoLookup(container, type, name);
   if (!result.ok()) {
     result = create();

@@ -42,7 +42,7 @@ std::vector<const OpRegistration*> OpsBeyond(const std::vector<const OpRegistrat
 // off would end the process. What is no library at all it refuses by itself.
 Status CheckWhole(const char* path) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return Status();  // the loader looks in more places, and says what is wrong
+  if (file < 0) return Status();  // the loader searches more folders, and reports the error
   const auto close_file = [](const int* f) { close(*f); };
   const std::unique_ptr<const int, decltype(close_file)> closer(&file, close_file);
   struct stat info;

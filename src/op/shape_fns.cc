@@ -18,7 +18,7 @@ StatusOr<DimHandle> BroadcastDim(InferenceContext& c, DimHandle x, DimHandle y) 
     return c.Merge(x, y);
   }
   // One is unknown: a known size other than 1 wins, because the other can only be equal or 1; a known 1
-  // leaves the other, whatever it is.
+  // gives the other, even if it is unknown.
   // Next to a size of 0 TensorFlow says nothing.
   if (c.ValueKnown(x) && c.Value(x) != 0) return c.Value(x) == 1 ? y : x;
   if (c.ValueKnown(y) && c.Value(y) != 0) return c.Value(y) == 1 ? x : y;
@@ -105,7 +105,7 @@ Status ConcatRange(InferenceContext& c, int begin, int end, int dim_input) {
   MR_RETURN_IF_ERROR(c.WithRank(c.input(dim_input), 0).status());
   const Tensor* axis_value = c.input_tensor(dim_input);
   if (axis_value == nullptr) {
-    // Only the rank can be told: all inputs share it.
+    // Only the rank is known: all inputs share it.
     int rank = InferenceContext::kUnknownRank;
     for (int i = begin; i < end && rank < 0; ++i) rank = c.Rank(c.input(i));
     if (rank == 0) return errors::InvalidArgument("Can't concatenate scalars (use tf.stack instead)");

@@ -92,7 +92,7 @@ bool InferenceContext::FullyDefined(ShapeHandle s) const {
 
 DimHandle InferenceContext::NumElements(ShapeHandle s) {
   if (!RankKnown(s)) return UnknownDim();
-  // A known zero decides, whatever the others are.
+  // A known zero decides, independent of the other dimensions.
   for (const DimHandle d : s.node_->dims) {
     if (Value(d) == 0) return d;
   }

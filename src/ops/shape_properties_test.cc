@@ -421,7 +421,7 @@ TEST(ShapeProperties, ValuesThatMatterWereAskedFor) {
       blind.num_outputs = drawn.num_outputs;
       blind.shapes = drawn.shapes;
       blind.values.resize(drawn.values.size());
-      // Give what is asked for, until nothing more is.
+      // Supply the requested values, until no more are requested.
       for (bool gave = true; gave;) {
         gave = false;
         InferenceContext context(op->def, blind.attrs, "node", blind.num_outputs, blind.shapes);

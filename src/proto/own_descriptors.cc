@@ -52,7 +52,7 @@ ReflectionSchema SchemaOf(const Message* instance, const uint32_t* offsets, cons
   return schema;
 }
 
-// The descriptors of all files, built at the first look-up. Lives as long as the process. Thread-safe.
+// The descriptors of all files, built at the first look-up and never destroyed. Thread-safe.
 class OwnPool final : public MessageFactory {
  public:
   static OwnPool& Get() {

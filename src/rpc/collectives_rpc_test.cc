@@ -112,7 +112,7 @@ TEST_F(CollectivesRpcTest, ABroadcastReachesAll) {
   }
 }
 
-// When any member dies, the others get an error, and continue with new sessions.
+// When any member fails, the others get an error, and continue with new sessions.
 TEST_F(CollectivesRpcTest, ADeadMemberEndsTheStepsOfAll) {
   MakeAll("CollectiveReduce", "CollectiveReduce");
   for (int dead = 0; dead < kMembers; ++dead) {

@@ -234,7 +234,7 @@ class GrpcListener : public Listener {
       const auto deadline = context_.deadline();
       if (deadline == system_clock::time_point::max()) return 0;
       const auto left = std::chrono::duration_cast<milliseconds>(deadline - system_clock::now()).count();
-      // The longest that is meant; what has no deadline may be told as a very late one.
+      // The longest accepted timeout; a call without a deadline may arrive with a very late one.
       constexpr int64_t kLongest = int64_t{10} * 365 * 24 * 3600 * 1000;
       return left > kLongest ? 0 : std::max<int64_t>(left, 1);
     }

@@ -125,7 +125,7 @@ class GrpcTransport : public Transport, public Watcher {
             MethodName(flight->method), " is given up after ", Seconds(now - flight->start));
         flight->context.TryCancel();
       }
-      // A call that waits for a connection is told by gRPC.
+      // gRPC reports to a call that waits for a connection.
       if (peer.beat != nullptr || now - peer.heard < beat_every_ || now - peer.beaten < beat_every_) continue;
       peer.beaten = now;
       Beat(peer, heartbeats);
@@ -173,7 +173,7 @@ class GrpcTransport : public Transport, public Watcher {
     bool ended MR_GUARDED_BY(mu) = false;
   };
 
-  // A question whether the task lives: frees itself.
+  // A liveness request to the task; deletes itself.
   struct Beating : ClientEvent {
     Beating(GrpcTransport& t, Peer& p) : transport(t), peer(p) {}
     void Ended() override {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Servers of one process that speak gRPC over loopback, and sessions on them.
+// Servers in one process that communicate by gRPC over loopback, and sessions on them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -491,7 +491,7 @@ TEST_F(RpcTest, SessionsWithoutCallsAreClosedWhereThatIsWanted) {
   const std::string target = cluster.target("worker", 0);
   const std::shared_ptr<Task> master = LocalTasks::Get().Find(target);
   ASSERT_NE(master, nullptr);
-  // Held by its client, by a step, and by nobody.
+  // References: of the client, then of a step, then none.
   const auto here = NewSessionAt(target, false);
   const auto busy = NewSessionAt(target, true);
   ASSERT_TRUE(here.ok() && busy.ok()) << here.status() << busy.status();

@@ -117,7 +117,7 @@ TEST_F(ServersTest, AThousandServersLeaveNothing) {
       ASSERT_EQ((*server)->Start(), Status());
     }
   };
-  run(20);  // what is made once for a process is there now
+  run(20);  // objects that are created once per process exist now
   const Held before = Held::Now();
   run(1000);
   // Threads without work end after a while.
@@ -308,7 +308,7 @@ TEST_F(ServersTest, ToolsFindTheServicesByReflection) {
         EXPECT_EQ(found->method_count(), 10);
       }
     }
-    // error_response 7 with code 1 (5: not found); also for what is no message.
+    // error_response 7 with code 1 (5: not found); also for bytes that are no message.
     EXPECT_THAT(AskForReflection(address, version, Bytes(4, "no.Such")), HasSubstr(wire::Int(1, 5)));
     EXPECT_THAT(AskForReflection(address, version, "\xff\xff"), HasSubstr("not a message"));
     EXPECT_THAT(AskForReflection(address, version, ""), HasSubstr("asks for nothing"));

@@ -131,7 +131,7 @@ class LargeCache {
     }
   }
 
-  // Lets go of all blocks without freeing them, whoever may hold the locks.
+  // Drops all blocks without freeing them, even if other threads hold the locks.
   void Forget() {
     for (Bin& bin : bins_) new (&bin) Bin;
     cached_.store(0, std::memory_order_relaxed);

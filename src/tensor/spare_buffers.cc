@@ -51,7 +51,7 @@ void SpareBuffers::Give(Tensor tensor, int64_t max_bytes) {
   if (!tensor.OwnsBufferAlone() || OwnsMemory(tensor.dtype())) return;
   RefPtr<Buffer> buffer = ShareRef(tensor.buffer());
   const size_t size = buffer->size();
-  // A part of a buffer, or memory of somebody else, is not what a copy needs.
+  // A part of a buffer, or memory of another owner, can't be reused for a copy.
   if (size < kMinBytes || size != static_cast<size_t>(tensor.num_bytes()) ||
       tensor.raw_data() != buffer->data() || buffer->memory_space() != nullptr) {
     return;

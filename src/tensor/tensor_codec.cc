@@ -322,7 +322,7 @@ bool HasLists(const tensorflow::TensorProto& p) {
 template <typename T>
 std::optional<Tensor> AdoptAs(tensorflow::TensorProto* proto, const TensorShape& shape) {
   if constexpr (OwnsMemory(kDataTypeOf<T>) || std::is_same_v<T, bool>) {
-    return std::nullopt;  // their bytes are not what is in memory
+    return std::nullopt;  // their encoding differs from their bytes in memory
   } else {
     const auto n = static_cast<size_t>(shape.num_elements());
     if (n > SIZE_MAX / sizeof(T) || n * sizeof(T) < kMinAdoptedBytes) return std::nullopt;
@@ -346,7 +346,7 @@ std::optional<Tensor> AdoptAs(tensorflow::TensorProto* proto, const TensorShape&
   }
 }
 
-// Nothing unless all is well: copying finds what is wrong.
+// Nothing on errors: the copy reports them.
 std::optional<Tensor> Adopt(tensorflow::TensorProto* proto, int64_t max_bytes) {
   const auto dtype = static_cast<DataType>(proto->dtype());
   if (!IsKnownDataType(dtype) || IsRefType(dtype)) return std::nullopt;

@@ -91,7 +91,7 @@ std::vector<OpTotal> TotalsByOp(const Trace& trace) {
 }
 
 CriticalPath FindCriticalPath(const Trace& trace, const EventDependencies& dependencies) {
-  // Events come after what they wait for, so one pass finds the longest chain up to each.
+  // Events follow the events that they depend on, so one pass finds the longest chain up to each.
   std::vector<int64_t> longest(trace.events.size());
   std::vector<uint32_t> before(trace.events.size(), kNoEvent);
   uint32_t last = kNoEvent;

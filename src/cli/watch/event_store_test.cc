@@ -205,7 +205,7 @@ TEST(EventStoreTest, KeepsNoMoreThanTheLimits) {
   auto& other = images.GetRun("");
   images.Apply(image(33, 0), &other);
   EXPECT_EQ(Find(images, "", "x", SeriesKind::kImages)->blobs.items().size(), 0u);
-  // What was replaced makes room again.
+  // Replaced data no longer counts against the limit.
   for (int step = 1; step < 50; ++step) images.Apply(image(20, step), &other);
   EXPECT_EQ(Find(images, "", "x", SeriesKind::kImages)->blobs.items().size(), 3u);
   EXPECT_EQ(images.notes().size(), 1u);

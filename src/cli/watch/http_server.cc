@@ -18,7 +18,7 @@
 namespace millrace::cli {
 namespace {
 
-// Scripts and styles stand in the page; nothing comes from anywhere else, and nobody else shows it in a
+// Scripts and styles are part of the page; no other sources are allowed, and no other site may show it in a
 // frame.
 constexpr const char* kHeaders =
     "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
@@ -198,7 +198,7 @@ void HttpServer::Work(Connection* connection, bool readable, bool writable) {
     case State::kReading:
       if (readable) ReadRequest(connection);
       if (is_late && connection->state == State::kReading) {
-        // Browsers open connections that they may not need; nobody waits for an answer on those.
+        // Browsers open connections that they may not need; no request is pending on those.
         if (connection->input.empty()) {
           connection->state = State::kClosed;
         } else {

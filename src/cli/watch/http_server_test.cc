@@ -82,7 +82,7 @@ class HttpServerTest : public ::testing::Test {
     const auto served = server_->Serve(Clock::now() + milliseconds(2));
     ASSERT_TRUE(served.ok()) << served.status();
   }
-  // What the server says to these bytes until it ends the connection.
+  // The response of the server to these bytes, up to the end of the connection.
   std::string Ask(std::string_view bytes) {
     Peer peer(server_->port());
     peer.Send(bytes);

@@ -25,14 +25,14 @@ constexpr size_t kLeastSideBySide = 4, kMostSideBySide = 40, kLeastPiece = 4;
 
 using ScopeEdges = std::vector<std::pair<int, int>>;  // from and to, two children of one scope
 
-// Ops whose results are constants if what they read are.
+// Ops whose results are constant if their inputs are.
 bool KeepsConstants(std::string_view op) {
   static constexpr std::array<std::string_view, 8> kOps = {"Identity", "StopGradient", "Cast",      "Reshape",
                                                            "Squeeze",  "ExpandDims",   "Transpose", "Fill"};
   return std::find(kOps.begin(), kOps.end(), op) != kOps.end();
 }
 
-// Constants, and what is made of them without arithmetic.
+// Constants, and values derived from them without arithmetic.
 std::vector<bool> FindConstants(const tensorflow::GraphDef& graph, const std::vector<ScopeEdge>& edges) {
   std::vector<bool> constant(static_cast<size_t>(graph.node_size()), false);
   std::vector<int> unknown(constant.size(), 0);  // inputs that are not known to be constants
@@ -157,7 +157,7 @@ class Builder {
     for (ScopeItem& item : items_)
       item.constants = item.node >= 0 && constant[static_cast<size_t>(item.node)] ? 1 : 0;
     for (size_t i = items_.size(); i > 1; --i) {
-      // Scopes come before what is in them.
+      // Scopes come before their members.
       item(items_[i - 1].parent).nodes += items_[i - 1].nodes;
       item(items_[i - 1].parent).constants += items_[i - 1].constants;
     }

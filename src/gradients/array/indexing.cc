@@ -134,7 +134,7 @@ Status ResourceGatherGrad(GradientContext& c) {
 // Of params whose shape `shape` gives, in a type of indices.
 Status SetGatherNdGrad(GradientContext& c, const std::function<Expr(DataType)>& shape) {
   const Expr indices = c.input(1);
-  // Rows, when places are told by one number.
+  // Rows, if one number gives a position.
   if (indices.shape().rank() == 2 && indices.shape().dim(1) == 1) {
     const Expr flat = Reshape(indices, Vector(c.builder(), DataType::kInt32, {-1}));
     c.SetInputSlices(0, c.grad(0), flat, shape(DataType::kInt32));

@@ -49,7 +49,7 @@ void Lengthen(Node* node, const char* attr, const std::vector<DataType>& more) {
   node->SetAttr(attr, std::move(types));
 }
 
-// After the node has changed: what was known of its outputs stays known.
+// After the node has changed: keeps the shapes that were known for its outputs.
 Status InferAgain(GradientContext& c, int old_outputs) {
   ShapeRefiner& shapes = c.builder().shapes();
   std::vector<PartialShape> known;
@@ -83,7 +83,7 @@ Request RequestOf(GradientContext& c, int first, const std::vector<DataType>& ty
   return request;
 }
 
-// Branch `which` also returns what the others would keep, which is not used.
+// Branch `which` also returns values in place of those that the others keep; they are not used.
 StatusOr<NameAttrList> WriteForward(std::vector<Split>& splits, size_t which) {
   FunctionSplit& split = *splits[which];
   std::vector<Output> results = split.results();

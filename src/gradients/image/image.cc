@@ -28,7 +28,7 @@ Status FloatResizeGrad(GradientContext& c) {
   return c.status();
 }
 
-// Resizing is linear: what came back goes forth.
+// Resizing is linear: the gradient of its gradient is the resize itself.
 template <const char* kResize>
 Status FloatResizeSecondGrad(GradientContext& c) {
   c.SetInputGrad(0, Op(kResize, {c.grad(0), PlaneOf(c.input(0))}, Alignment(c)));

@@ -170,7 +170,7 @@ Status CumprodGrad(GradientContext& c) {
   return c.status();
 }
 
-// x / y, of what was reduced to y.
+// dy * x / y, where y is the norm of x.
 Status EuclideanNormGrad(GradientContext& c) {
   const Expr x = c.input(0);
   Expr y = c.output(0), dy = c.grad(0);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of sparse tensors: gradients of their values and of what is dense.
+// Arithmetic of sparse tensors: gradients of their values and of the dense operands.
 #include "gradients/family.h"
 
 namespace millrace {
@@ -13,7 +13,7 @@ Expr Longs(GraphBuilder& b, const std::vector<int64_t>& values) {
 }
 Expr SizeOf(const Expr& x) { return Op("Size", {x}, {{"out_type", DataType::kInt64}}); }
 
-// Indices into a tensor of shape `smaller` that is broadcast to `shape`: 0 along what is repeated.
+// Indices into a tensor of shape `smaller` that is broadcast to `shape`: 0 in broadcast dimensions.
 Expr IndicesWithin(const Expr& indices, const Expr& shape, const Expr& smaller) {
   return indices * CastTo(Op("Equal", {smaller, shape}), DataType::kInt64);
 }

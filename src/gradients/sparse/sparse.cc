@@ -25,7 +25,7 @@ Expr Column(const Expr& matrix, int i) {
   return GatherRows(Transpose(matrix, Numbers(*matrix.builder(), {1, 0})), Number(*matrix.builder(), i));
 }
 
-// The gradient where the values went; what is left belongs to the default.
+// The gradient at the positions of the values; the remaining gradient belongs to the default.
 Status SparseToDenseGrad(GradientContext& c) {
   const Expr dy = c.grad(0), values = c.input(2);
   const Expr rank = JoinVectors({SizeOf(c.input(1))});

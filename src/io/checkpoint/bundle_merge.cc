@@ -18,7 +18,7 @@ struct Merged {
   std::vector<std::string> data_files;
 };
 
-// Adds what the entry, of one of the checkpoints, says to what is known.
+// Merges the entry of one checkpoint into the merged entries.
 Status AddEntry(const std::string& prefix, std::string_view key, BundleEntry entry, int num_shards,
                 Merged* merged) {
   const auto there = merged->entries.find(key);

@@ -140,7 +140,7 @@ TEST(KillTest, TheCheckpointBeforeOrTheNewOneIsWhole) {
   }
   EXPECT_GT(replaced, 0);
   EXPECT_LT(replaced, 50);
-  // What they left goes with the next save, also one under another name.
+  // The next save removes the files that they left, also if it has another name.
   ASSERT_EQ(Save(Env::Posix(), folder + "/q", 1), Status::Ok());
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     EXPECT_EQ(file.path().filename().string().find("tempstate"), std::string::npos) << file.path();

@@ -24,7 +24,7 @@ bool IsSliceType(DataType dtype) {
 uint64_t MostListBytes(const Tensor& tensor) {
   const auto n = static_cast<uint64_t>(tensor.num_elements());
   if (tensor.dtype() != DataType::kString) {
-    // Varints of negative numbers take 10 bytes; the others what they take in memory.
+    // Varints of negative numbers take 10 bytes; other types take their size in memory.
     const bool fixed = IsComplexType(tensor.dtype()) || tensor.dtype() == DataType::kFloat ||
                        tensor.dtype() == DataType::kDouble || tensor.dtype() == DataType::kBool;
     return n * (fixed ? DataTypeSize(tensor.dtype()) : 10);

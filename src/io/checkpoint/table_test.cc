@@ -90,7 +90,7 @@ TEST_F(TableTest, TablesMadeByHandAreRead) {
   const auto one = Walk(testing_bytes::Table(Entries{{"", "0"}, {"a", "1"}, {"ab", ""}}));
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_EQ(*one, (Contents{{"", "0"}, {"a", "1"}, {"ab", ""}}));
-  // Keys that share what came before, as LevelDB writes them, and two blocks.
+  // Keys that share prefixes with the key before, as LevelDB writes them, and two blocks.
   const std::string shared = Varint(0) + Varint(3) + Varint(1) + "abcX" + Varint(2) + Varint(1) + Varint(1) +
                              "dY" + LittleEndian(0, 4) + LittleEndian(1, 4);
   const auto two =

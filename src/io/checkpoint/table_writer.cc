@@ -63,7 +63,7 @@ void TableWriter::Block::Add(std::string_view key, std::string_view value, int r
 }
 
 std::string TableWriter::Block::Finish() {
-  if (num_restarts == 0) {  // the format wants one
+  if (num_restarts == 0) {  // the format requires one
     PutFixed32(0, &restarts);
     ++num_restarts;
   }

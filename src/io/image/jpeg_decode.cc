@@ -57,7 +57,7 @@ class Decoder {
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
   ~Decoder() {
-    // Frees what was begun, after errors too.
+    // Frees the state of decoding, after errors too.
     if (created_) jpeg_destroy_decompress(&info_);
   }
 
@@ -149,7 +149,7 @@ class Decoder {
                                    " and image_height: ", rows);
   }
 
-  // False when no more rows come, for want of data. `failed_` tells of an error.
+  // False when no more rows can be decoded, for lack of data. `failed_` reports an error.
   bool ReadRow(uint8_t* row) {
     JSAMPROW rows[] = {row};
     JDIMENSION read = 0;

@@ -233,7 +233,7 @@ Status GatherV2Shape(InferenceContext& c) {
     return Status::Ok();
   }
   if (axis < 0 || batch < 0 || batch > axis) {
-    // The rank can be told all the same.
+    // The rank is known even so.
     c.set_output(0, ranks_known ? c.UnknownShapeOfRank(c.Rank(params) + c.Rank(indices) - 1 - batch)
                                 : c.UnknownShape());
     return Status::Ok();

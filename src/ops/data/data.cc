@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Datasets and iterators. Nearly all say in two attributes what the components of their elements are.
+// Datasets and iterators. Nearly all declare types and shapes of their elements in two attributes.
 #include <algorithm>
 #include <array>
 

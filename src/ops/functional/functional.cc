@@ -6,7 +6,7 @@
 namespace millrace::ops {
 namespace {
 
-// Calls are never evaluated while something is compiled: that would compile what they call.
+// Calls are never evaluated at compile time: that would compile the called functions.
 constexpr OpTraits kCall{.never_fold = true};
 constexpr OpTraits kStatefulCall{.never_fold = true, .has_side_effects = true};
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Image files, and what is done to images but convolution and pooling.
+// Image files, and operations on images other than convolution and pooling.
 #include "ops/family.h"
 #include "ops/image/shapes.h"
 

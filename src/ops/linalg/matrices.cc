@@ -129,7 +129,7 @@ Status SvdShape(InferenceContext& c) {
   return Status();
 }
 
-// Inputs: three rows, and what they are multiplied with.
+// Inputs: three diagonals, and the right-hand side of the product.
 Status TridiagonalMatMulShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle rhs, Matrices(c, 3));
   for (int i = 0; i < 3; ++i) {

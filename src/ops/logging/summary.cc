@@ -9,7 +9,7 @@ namespace {
 constexpr char kRealOf115[] =
     "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}";
 
-// The tag and the numbers beside what is shown are scalars.
+// The tag and the numeric parameters are scalars.
 Status TaggedShape(InferenceContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) {
     if (i != 1) MR_RETURN_IF_ERROR(c.WithRank(c.input(i), 0).status());

@@ -6,7 +6,7 @@
 namespace millrace::ops {
 namespace {
 
-// The handle and what is said about a summary are scalars; input `any` is what it shows.
+// The handle and the parameters of a summary are scalars; input `any` is the data of the summary.
 template <int any>
 Status WriteShape(InferenceContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) {

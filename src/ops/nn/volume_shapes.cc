@@ -152,7 +152,7 @@ Status FractionalPoolShape(InferenceContext& c) {
     dims[i] = c.UnknownDim();
     if (!c.ValueKnown(in)) continue;
     const double size = std::floor(static_cast<double>(c.Value(in)) / static_cast<double>(ratios[i]));
-    // Compared as numbers that can't overflow; what is not smaller is the input's size.
+    // Compared as numbers that can't overflow; a value that is not smaller becomes the input's size.
     dims[i] = size < static_cast<double>(c.Value(in)) ? c.MakeDim(static_cast<int64_t>(size)) : in;
   }
   c.set_output(0, c.MakeShape(dims));

@@ -28,7 +28,7 @@ Status ScatterUpdateShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-// The variable's shape, whatever is written to it.
+// The variable's shape, independent of the value that is assigned.
 Status SameVariableShape(InferenceContext& c) {
   c.set_output(0, c.input(0));
   return Status::Ok();

@@ -6,7 +6,7 @@
 namespace millrace::ops {
 namespace {
 
-// Flat: the splits of all strings, whatever their shape, then the values.
+// Flat: the splits of all strings, in any input shape, then the values.
 Status UnicodeDecodeShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const DimHandle ends, c.Add(c.NumElements(c.input(0)), c.MakeDim(1)));
   c.set_output(0, c.Vector(ends));

@@ -47,7 +47,7 @@ StatusOr<ShapeHandle> ElementShape(InferenceContext& c, std::string_view type_at
   if (c.input_handle(0).empty()) return c.UnknownShape();
   const HandleShapeAndType& element = c.input_handle(0)[0];
   MR_ASSIGN_OR_RETURN(const DataType dtype, c.Attr<DataType>(type_attr));
-  return element.dtype == dtype ? element.shape : c.UnknownShape();  // the kernels say what is wrong
+  return element.dtype == dtype ? element.shape : c.UnknownShape();  // the kernels report errors
 }
 
 Status ReadShape(InferenceContext& c) {
@@ -140,7 +140,7 @@ constexpr Version kByResource{"V3", "resource"};
 
 bool IsResource(const Version& v) { return std::string_view(v.handle_type) == "resource"; }
 
-// An op on what is behind input 0.
+// An op on the resource that input 0 refers to.
 OpBuilder On(const Version& v, const char* name) {
   OpBuilder op(WithSuffix(name, v.suffix));
   op.Input(StrCat("handle: ", v.handle_type));

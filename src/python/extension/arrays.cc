@@ -14,7 +14,7 @@ namespace millrace::python {
 namespace {
 
 constexpr size_t kCopyBelow = size_t{1} << 16;  // smaller arrays are copied: cheaper than keeping them
-constexpr int kReference = 100;                 // what the type of a reference is more than that of its value
+constexpr int kReference = 100;                 // the offset of a reference type from its value type
 constexpr uintptr_t kAlignment = 16;            // what TF_NewTensor needs to take memory over
 
 int custom_types[64];  // NumPy's number by the engine's; 0: none

@@ -39,7 +39,7 @@ struct FunctionObject {
   PyObject* slow_function;  // op_def_library.OpFunction
   PyObject* slow;           // its method for graphs
   PyObject* slow_eager;     // its method for arguments of any kind
-  PyObject* none;           // what stands for no default
+  PyObject* none;           // marks an argument without a default
   Spec* spec;
 };
 

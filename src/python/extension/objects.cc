@@ -207,7 +207,7 @@ PyObject* MakeTensor(PyObject* op, TF_Operation* handle, int index) {
   return made;
 }
 
-// A key for names, which count as equal whatever their case.
+// A key for names, which are compared without case.
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {
