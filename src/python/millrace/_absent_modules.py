@@ -14,7 +14,7 @@ import types
 from typing import Any
 
 _PREFIX = "millrace.python."
-# Packages below millrace.python, and what stands nearest to them.
+# Packages below millrace.python, and the closest alternatives.
 _ABSENT = {
     "autograph": "tf.cond and tf.while_loop",
     "compiler": "tf.ConfigProto",

@@ -23,7 +23,7 @@ _V2 = "compat.v2"
 # Public module -> {name: "module symbol", or None for a module of public names}.
 _modules: dict[str, dict[str, str | None]] = {}
 
-# What TensorFlow 1.15 has and this package leaves out, and what stands nearest to it.
+# Names of TensorFlow 1.15 that this package leaves out, and the closest alternatives.
 _ABSENT = {
     "keras": "tf.layers, tf.losses, tf.metrics and tf.train",
     "estimator": "tf.train.MonitoredTrainingSession",

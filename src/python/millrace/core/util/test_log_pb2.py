@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The messages of results of benchmarks: BenchmarkEntries and what they hold."""
+"""The messages of benchmark results: BenchmarkEntries and their parts."""
 
 from google.protobuf import descriptor_pb2 as _descriptor_pb2
 from google.protobuf import descriptor_pool as _descriptor_pool

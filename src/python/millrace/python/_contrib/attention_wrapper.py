@@ -45,7 +45,7 @@ def _compute_attention(mechanism: Any, cell_output: Any, attention_state: Any, a
 
 
 class AttentionWrapper(rnn_cell_impl.RNNCell):
-    """A cell whose inputs are joined with what it read of memories in the step before.
+    """A cell whose inputs are concatenated with the attention of the previous step.
 
     Args:
       cell: an RNNCell.

@@ -19,7 +19,7 @@ def gather_tree(
       step_ids: int32 [time, batch, beam], the ids of steps.
       parent_ids: int32 [time, batch, beam], the beam of the step before that each continues.
       max_sequence_lengths: int32 [batch].
-      end_token: int32 [], what stands after the first end and behind the length.
+      end_token: int32 [], the token that fills the positions after the first end and beyond the length.
       name: of the scope.
 
     Returns:

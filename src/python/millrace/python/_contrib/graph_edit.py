@@ -88,7 +88,7 @@ def _reroute_ts(
 
 
 def swap_ts(ts0: Any, ts1: Any, can_modify: Any = None, cannot_modify: Any = None) -> int:
-    """What used a tensor of one list uses that of the other.
+    """Swaps the consumers of the tensors of two lists.
 
     Args:
       ts0: tensors.
@@ -103,7 +103,7 @@ def swap_ts(ts0: Any, ts1: Any, can_modify: Any = None, cannot_modify: Any = Non
 
 
 def reroute_ts(ts0: Any, ts1: Any, can_modify: Any = None, cannot_modify: Any = None) -> int:
-    """What used a tensor of `ts1` uses that of `ts0`; see swap_ts."""
+    """Makes the consumers of each tensor of `ts1` use that of `ts0`; see swap_ts."""
     return _reroute_ts(ts0, ts1, True, False, can_modify, cannot_modify)
 
 
@@ -129,12 +129,12 @@ def _change_inputs(sgv0: Any, sgv1: Any, forth: bool, back: bool) -> tuple[SubGr
 
 
 def swap_inputs(sgv0: Any, sgv1: Any) -> tuple[SubGraphView, SubGraphView]:
-    """Each of two views gets the inputs of the other."""
+    """Swaps the inputs of two views."""
     return _change_inputs(sgv0, sgv1, True, True)
 
 
 def reroute_inputs(sgv0: Any, sgv1: Any) -> tuple[SubGraphView, SubGraphView]:
-    """`sgv1` gets the inputs of `sgv0`."""
+    """Makes `sgv1` use the inputs of `sgv0`."""
     return _change_inputs(sgv0, sgv1, True, False)
 
 
@@ -145,12 +145,12 @@ def _change_outputs(sgv0: Any, sgv1: Any, forth: bool, back: bool) -> tuple[SubG
 
 
 def swap_outputs(sgv0: Any, sgv1: Any) -> tuple[SubGraphView, SubGraphView]:
-    """What used the outputs of one view uses those of the other."""
+    """Swaps the consumers of the outputs of two views."""
     return _change_outputs(sgv0, sgv1, True, True)
 
 
 def reroute_outputs(sgv0: Any, sgv1: Any) -> tuple[SubGraphView, SubGraphView]:
-    """What used the outputs of `sgv1` uses those of `sgv0`."""
+    """Makes the consumers of the outputs of `sgv1` use those of `sgv0`."""
     return _change_outputs(sgv0, sgv1, True, False)
 
 
@@ -167,10 +167,11 @@ def reroute_ios(sgv0: Any, sgv1: Any) -> tuple[SubGraphView, SubGraphView]:
 
 
 def add_control_inputs(op: Any, cops: Any) -> None:
-    """An operation waits for others.
+    """Adds control inputs to an operation.
 
     Raises:
-      ValueError: if it does already.
+      TypeError: if `op` is no operation.
+      ValueError: if one of them is a control input already.
     """
     if not isinstance(op, ops.Operation):
         raise TypeError("Expected a tf.Operation, got: %s" % type(op))
@@ -182,10 +183,11 @@ def add_control_inputs(op: Any, cops: Any) -> None:
 
 
 def remove_control_inputs(op: Any, cops: Any) -> None:
-    """An operation waits for others no longer.
+    """Removes control inputs of an operation.
 
     Raises:
-      ValueError: if it did not.
+      TypeError: if `op` is no operation.
+      ValueError: if one of them is not a control input.
     """
     if not isinstance(op, ops.Operation):
         raise TypeError("Expected a tf.Operation, got: %s" % type(op))
@@ -199,7 +201,7 @@ def remove_control_inputs(op: Any, cops: Any) -> None:
 
 
 def detach_control_inputs(sgv: Any) -> None:
-    """The operations of a view wait for none outside."""
+    """Removes control edges from operations outside a view to those in it."""
     view = make_view(sgv)
     for op in view.ops:
         outside = [cop for cop in op.control_inputs if cop not in view.ops]
@@ -208,7 +210,7 @@ def detach_control_inputs(sgv: Any) -> None:
 
 
 def detach_control_outputs(sgv: Any, control_outputs: Any) -> None:
-    """No operation outside waits for one of a view."""
+    """Removes control edges from operations of a view to those outside."""
     if not isinstance(control_outputs, select.ControlOutputs):
         raise TypeError("Expected a util.ControlOutputs, got: %s" % type(control_outputs))
     control_outputs.update()
@@ -220,7 +222,7 @@ def detach_control_outputs(sgv: Any, control_outputs: Any) -> None:
 
 
 def detach_inputs(sgv: Any, control_inputs: Any = False) -> tuple[SubGraphView, list[Any]]:
-    """A view reads placeholders: the view, and they."""
+    """Replaces the inputs of a view by placeholders; returns the view and the placeholders."""
     view = make_view(sgv)
     with view.graph.as_default():
         placeholders = [
@@ -234,7 +236,7 @@ def detach_inputs(sgv: Any, control_inputs: Any = False) -> tuple[SubGraphView, 
 
 
 def detach_outputs(sgv: Any, control_outputs: Any = None) -> tuple[SubGraphView, list[Any]]:
-    """What used a view reads placeholders: the view with the outputs that were used, and they."""
+    """Makes consumers of a view read placeholders; returns the view of used outputs and the placeholders."""
     view = make_view(sgv)
     inside = set(view.ops)
     used = [i for i, t in enumerate(view.outputs) if any(op not in inside for op in t.consumers())]
@@ -251,7 +253,7 @@ def detach_outputs(sgv: Any, control_outputs: Any = None) -> tuple[SubGraphView,
 def detach(
     sgv: Any, control_inputs: Any = False, control_outputs: Any = None, control_ios: Any = None
 ) -> tuple[SubGraphView, list[Any], list[Any]]:
-    """detach_inputs and detach_outputs: the view, and both lists of placeholders."""
+    """Applies detach_inputs and detach_outputs; returns the view, and both lists of placeholders."""
     control_inputs, control_outputs = select.check_cios(control_inputs, control_outputs, control_ios)
     _, detached_inputs = detach_inputs(sgv, control_inputs)
     detached, detached_outputs = detach_outputs(sgv, control_outputs)
@@ -259,7 +261,7 @@ def detach(
 
 
 def connect(sgv0: Any, sgv1: Any, disconnect_first: bool = False) -> tuple[SubGraphView, SubGraphView]:
-    """`sgv1` reads the outputs of `sgv0`; with `disconnect_first`, nothing else does."""
+    """Makes `sgv1` read the outputs of `sgv0`; with `disconnect_first`, nothing else reads them."""
     view0, view1 = _views(sgv0, sgv1)
     if disconnect_first:
         detach_outputs(view0)
@@ -270,7 +272,7 @@ def connect(sgv0: Any, sgv1: Any, disconnect_first: bool = False) -> tuple[SubGr
 
 
 def bypass(sgv: Any) -> tuple[SubGraphView, list[Any]]:
-    """What used the outputs of a view uses its inputs; the view reads placeholders."""
+    """Makes the consumers of a view's outputs use its inputs; the view reads placeholders."""
     view = make_view(sgv)
     inputs = view.inputs
     detached, placeholders = detach_inputs(view)

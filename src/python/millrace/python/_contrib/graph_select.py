@@ -23,7 +23,7 @@ _OPS, _TENSORS = "(?#ops)", "(?#ts)"
 
 
 class ControlOutputs:
-    """Which operations wait for which."""
+    """The operations that have a given operation as control input."""
 
     def __init__(self, graph: Any) -> None:
         if not isinstance(graph, ops.Graph):
@@ -34,7 +34,7 @@ class ControlOutputs:
         self.update()
 
     def update(self) -> ControlOutputs:
-        """Looks at the graph again if it has changed."""
+        """Reads the graph again if it has changed."""
         if self._version != self._graph.version:
             self._version = self._graph.version
             self._control_outputs = {}
@@ -44,11 +44,11 @@ class ControlOutputs:
         return self
 
     def get_all(self) -> dict[Any, list[Any]]:
-        """By operation: those that wait for it."""
+        """A dict from operations to those that have them as control inputs."""
         return self._control_outputs
 
     def get(self, op: Any) -> tuple[Any, ...]:
-        """The operations that wait for one."""
+        """The operations that have `op` as control input."""
         return tuple(self._control_outputs.get(op, ()))
 
     @property
@@ -94,14 +94,14 @@ def filter_ops_from_regex(ops_: Any, regex: Any) -> list[Any]:
 
 
 def get_name_scope_ops(ops_: Any, scope: str) -> list[Any]:
-    """The operations of a scope; that of its name, too."""
+    """The operations of a scope, including an operation named like the scope."""
     if scope and scope[-1] == "/":
         scope = scope[:-1]
     return filter_ops_from_regex(ops_, "^%s(/.*)?$" % re.escape(scope))
 
 
 def check_cios(control_inputs: Any = False, control_outputs: Any = None, control_ios: Any = None) -> Any:
-    """What follows from the three ways to ask for control edges: whether inputs, and a ControlOutputs or None."""
+    """Normalizes the three options for control edges: (use control inputs, a ControlOutputs or None)."""
     if control_ios is not None:
         if not isinstance(control_ios, ControlOutputs):
             raise TypeError("Expected a util.ControlOutputs, got: %s" % type(control_ios))
@@ -116,7 +116,7 @@ def check_cios(control_inputs: Any = False, control_outputs: Any = None, control
 def get_ops_ios(
     ops_: Any, control_inputs: Any = False, control_outputs: Any = None, control_ios: Any = None
 ) -> list[Any]:
-    """The operations that are joined to some: what they use and what uses them."""
+    """The producers and consumers of some operations."""
     control_inputs, control_outputs = check_cios(control_inputs, control_outputs, control_ios)
     found: list[Any] = []
     for op in make_list_of_op(ops_):
@@ -255,7 +255,7 @@ def get_walks_union_ops(forward_seed_ops: Any, backward_seed_ops: Any, **options
 def get_within_boundary_ops(
     ops_: Any, seed_ops: Any, boundary_ops: Any = (), inclusive: bool = True, **options: Any
 ) -> list[Any]:
-    """The operations that are joined to the seeds without passing the boundary."""
+    """The operations that are connected to the seeds without crossing the boundary."""
     members = set(make_list_of_op(ops_))
     boundary = set(make_list_of_op(boundary_ops))
     found = make_list_of_op(seed_ops)

@@ -15,13 +15,13 @@ from millrace.python.util import nest
 
 
 def replace_t_with_placeholder_handler(info: Any, t: Any) -> Any:
-    """A tensor from outside is a placeholder in the copy."""
+    """Replaces an external input by a placeholder in the copy."""
     with info.graph_.as_default():
         return graph_edit.make_placeholder_from_tensor(t, scope=info.scope_)
 
 
 def keep_t_if_possible_handler(info: Any, t: Any) -> Any:
-    """A tensor from outside is itself in a copy in the same graph, else a placeholder."""
+    """Keeps an external input if the copy is in the same graph; else replaces it by a placeholder."""
     return t if info.graph is info.graph_ else replace_t_with_placeholder_handler(info, t)
 
 
@@ -67,7 +67,7 @@ class TransformerInfo:
         return self._mapped(original, self._transformed_one, missing_fn)
 
     def original(self, transformed: Any, missing_fn: Any = None) -> Any:
-        """What something is a copy of."""
+        """The original of a copy."""
         return self._mapped(transformed, lambda item: self._originals.get(id(item)), missing_fn)
 
     def _transformed_one(self, item: Any) -> Any:
@@ -104,8 +104,8 @@ class TransformerInfo:
 class Transformer:
     """Copies views. Its handlers may be replaced before it is called.
 
-    `transform_external_input_handler(info, tensor)` gives what stands in the copy for a tensor from outside;
-    `assign_collections_handler(info, original, copy)` puts copies into collections.
+    `transform_external_input_handler(info, tensor)` returns the tensor of the copy for an external input;
+    `assign_collections_handler(info, original, copy)` adds copies to collections.
     """
 
     def __init__(self) -> None:
@@ -121,8 +121,8 @@ class Transformer:
           sgv: the view.
           dst_graph: the graph of the copy.
           dst_scope: the scope of the copy.
-          src_scope: a scope that the copies' names are without.
-          reuse_dst_scope: whether the scope may be there already; else its name becomes a new one.
+          src_scope: a scope that is removed from the names of the copies.
+          reuse_dst_scope: whether the scope may exist already; if false, its name is made unique.
 
         Returns:
           The view of the copy, and a TransformerInfo.
@@ -150,7 +150,7 @@ class Transformer:
 
 
 def _copy_ops(view: SubGraphView, info: TransformerInfo) -> None:
-    """Imports the view's nodes under new names, with the tensors from outside instead of theirs."""
+    """Imports the view's nodes under new names, with replaced external inputs."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for op in view.ops:
@@ -232,11 +232,11 @@ def copy_with_input_replacements(
 
     Args:
       sgv: the view.
-      replacement_ts: a dict of tensors by those that they represent.
+      replacement_ts: a dict from original tensors to their replacements.
       dst_graph: see Transformer, as for the other arguments.
       dst_scope: the scope of the copy.
-      src_scope: a scope that the copies' names are without.
-      reuse_dst_scope: whether the scope may be there already.
+      src_scope: a scope that is removed from the names of the copies.
+      reuse_dst_scope: whether the scope may exist already.
     """
     view = make_view(sgv)
     if dst_graph is None:
@@ -272,10 +272,10 @@ def graph_replace(
 
     Args:
       target_ts: a tensor or a structure of tensors.
-      replacement_ts: a dict of tensors by those that they represent.
+      replacement_ts: a dict from original tensors to their replacements.
       dst_scope: the scope of the copies.
-      src_scope: a scope that the copies' names are without.
-      reuse_dst_scope: whether the scope may be there already.
+      src_scope: a scope that is removed from the names of the copies.
+      reuse_dst_scope: whether the scope may exist already.
 
     Returns:
       The new tensors, in the structure of `target_ts`.
@@ -299,7 +299,7 @@ def graph_replace(
             if op not in members and op._get_control_flow_context() is context:
                 members.add(op)
                 between.append(op)
-    # A tensor that is replaced comes from outside, also where its operation is in the walk.
+    # A replaced tensor is an external input, even if its operation is part of the walk.
     inside = {id(t) for t in replaced}
     between = [op for op in between if not any(id(t) in inside for t in op.outputs)]
     if not between:

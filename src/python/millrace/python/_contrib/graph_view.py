@@ -15,7 +15,7 @@ class SubGraphView:
 
     Args:
       inside_ops: the operations.
-      passthrough_ts: tensors that come in and go out.
+      passthrough_ts: tensors that are inputs and outputs of the view at once.
     """
 
     def __init__(self, inside_ops: Any = (), passthrough_ts: Any = ()) -> None:
@@ -54,27 +54,27 @@ class SubGraphView:
 
     @property
     def inputs(self) -> list[Any]:
-        """The tensors that come in."""
+        """The input tensors of the view."""
         return list(self._input_ts)
 
     @property
     def connected_inputs(self) -> list[Any]:
-        """Those that an operation of the view uses."""
+        """The inputs that an operation of the view uses."""
         return [t for t in self._input_ts if not self.is_passthrough(t)]
 
     @property
     def outputs(self) -> list[Any]:
-        """The tensors that go out."""
+        """The output tensors of the view."""
         return list(self._output_ts)
 
     @property
     def connected_outputs(self) -> list[Any]:
-        """Those that an operation of the view computes."""
+        """The outputs that an operation of the view computes."""
         return [t for t in self._output_ts if not self.is_passthrough(t)]
 
     @property
     def passthroughs(self) -> list[Any]:
-        """The tensors that come in and go out."""
+        """The tensors that are inputs and outputs of the view at once."""
         return list(self._passthrough_ts)
 
     def is_passthrough(self, t: Any) -> bool:
@@ -97,7 +97,7 @@ class SubGraphView:
         return "\n".join(lines)
 
     def op(self, op_id: int) -> Any:
-        """The operation at a place of the list."""
+        """The operation at an index of the list."""
         return self._ops[op_id]
 
     def find_op_by_name(self, op_name: str) -> Any:
@@ -112,11 +112,11 @@ class SubGraphView:
         return found[0]
 
     def input_index(self, t: Any) -> int:
-        """Which of the inputs a tensor is."""
+        """The index of a tensor in the inputs."""
         return _index(self._input_ts, t, "Can't find %s in inputs of subgraph %s.")
 
     def output_index(self, t: Any) -> int:
-        """Which of the outputs a tensor is."""
+        """The index of a tensor in the outputs."""
         return _index(self._output_ts, t, "Can't find %s in outputs of subgraph %s.")
 
     def consumers(self) -> list[Any]:
@@ -128,7 +128,7 @@ class SubGraphView:
         return found
 
     def remap_inputs(self, new_input_indices: Any) -> SubGraphView:
-        """A view with the inputs at these places, or of these names."""
+        """A view with the inputs at these indices, or of these names."""
         made = self.copy()
         indices = [
             self.input_index(i) if isinstance(i, ops.Tensor) else i for i in _as_list(new_input_indices)
@@ -140,7 +140,7 @@ class SubGraphView:
         return made
 
     def remap_outputs(self, new_output_indices: Any) -> SubGraphView:
-        """A view with the outputs at these places; one may be given several times."""
+        """A view with the outputs at these indices; an index may occur several times."""
         made = self.copy()
         indices = [
             self.output_index(i) if isinstance(i, ops.Tensor) else i for i in _as_list(new_output_indices)
@@ -155,7 +155,7 @@ class SubGraphView:
         return made.copy() if new_output_indices is None else made.remap_outputs(new_output_indices)
 
     def remap_default(self, remove_input_map: bool = True, remove_output_map: bool = True) -> SubGraphView:
-        """A view with the order that it had at first."""
+        """A view with inputs and outputs in their original order."""
         made = SubGraphView(self._ops, self._passthrough_ts)
         if not remove_input_map:
             made._input_ts = list(self._input_ts)
@@ -164,7 +164,7 @@ class SubGraphView:
         return made
 
     def remap_outputs_make_unique(self) -> SubGraphView:
-        """A view in which each output is there once."""
+        """A view without duplicate outputs."""
         made = self.copy()
         made._output_ts = list({id(t): t for t in self._output_ts}.values())
         return made
@@ -210,7 +210,7 @@ def _index(tensors: Any, t: Any, text: str) -> int:
 
 
 def make_view(*args: Any, **kwargs: Any) -> SubGraphView:
-    """A view of operations, tensors that pass through, and what patterns choose: see select_ops_and_ts."""
+    """A view of operations and passthrough tensors, given or selected by patterns: see select_ops_and_ts."""
     if len(args) == 1 and isinstance(args[0], SubGraphView):
         if kwargs:
             raise ValueError("Unexpected keyword arguments: %s" % ", ".join(sorted(kwargs)))

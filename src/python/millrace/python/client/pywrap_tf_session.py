@@ -9,7 +9,7 @@ from millrace.python import _engine
 
 
 def TF_GetBuffer(buf: bytes) -> bytes:  # noqa: N802
-    """The bytes of a buffer, which is bytes already."""
+    """Returns its argument: buffers are bytes objects already."""
     return buf
 
 

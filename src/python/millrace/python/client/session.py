@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions: what runs graphs."""
+"""Sessions, which run graphs."""
 from __future__ import annotations
 
 import re
@@ -329,7 +329,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
             return self._callable_with_options(feeds, handler)
         single = isinstance(fetches, (ops.Tensor, ops.Operation))
         if single:
-            # A fast function, whose errors are told with the operation.
+            # A fast function; its errors get their operation.
             return _CallableWithErrors(self, self._make_fast_callable(feeds, fetched, targets, True), None)
         return _CallableWithErrors(self, self._make_fast_callable(feeds, fetched, targets, False), handler)
 

@@ -83,7 +83,7 @@ class _ChromeTraceFormatter:
 
 
 class _TensorTracker:
-    """When a tensor was made, by which allocator, and when it was used."""
+    """The time of a tensor's creation, its allocator, and the times of its uses."""
 
     def __init__(self, name: str, object_id: int, timestamp: int, pid: int, allocator: str, num_bytes: int):
         self.name = name
@@ -115,7 +115,7 @@ class Timeline:
         self._allocator_maximums: dict[str, AllocationMaximum] = {}
 
     def _lanes(self, nodes: Any) -> dict[int, int]:
-        """Which line of its row each node is on: nodes on a line do not overlap."""
+        """Assigns each node to a line of its row; nodes on a line do not overlap."""
         ends: list[int] = []
         lanes = {}
         for index, node in sorted(enumerate(nodes), key=lambda entry: entry[1].all_start_micros):
@@ -210,7 +210,7 @@ class Timeline:
                     trace.emit_counter("Memory", allocator, pid, at, allocator, total)
 
     def analyze_step_stats(self, show_dataflow: bool = True, show_memory: bool = True) -> Any:
-        """The trace, and the most memory that each allocator gave."""
+        """The trace, and the peak memory of each allocator."""
         trace = self._trace(show_dataflow, show_memory)
         return StepStatsAnalysis(chrome_trace=trace, allocator_maximums=self._allocator_maximums)
 

@@ -19,7 +19,7 @@ def _horizon() -> datetime.date:
 
 
 def forward_compatible(year: int, month: int, day: int) -> bool:
-    """True when what came on that day may be used in graphs made now."""
+    """True if features that were added on that day may be used in new graphs."""
     try:
         return _horizon() > datetime.date(year, month, day)
     except OverflowError as error:

@@ -17,7 +17,7 @@ def function_name(op_name: str) -> str:
 
 
 def eager_triples(triples: Any) -> list[Any]:
-    """Attributes as the extension takes them for ops that are executed: messages become what they contain."""
+    """Attributes as the extension takes them for eager ops: messages are replaced by the values in them."""
     found = []
     for name, kind, value in triples:
         if kind != "proto":
@@ -147,7 +147,7 @@ quick_execute = execute_with_callbacks = execute
 def record_gradient(
     unused_op_name: Any, unused_inputs: Any, unused_attrs: Any, unused_results: Any, unused_name: Any = None
 ) -> None:
-    """Nothing is left to do: `execute` tells the tapes."""
+    """Does nothing: `execute` records on the tapes."""
 
 
 def make_float(v: Any, arg_name: str) -> float:

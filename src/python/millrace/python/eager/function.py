@@ -68,7 +68,7 @@ class ConcreteFunction:
         self._differentiable: Any = None  # made for the first tape that needs it
 
     def _ordered_inputs(self) -> list[Any]:
-        """The arguments of the function in the library: those of the Python function, then what it captures."""
+        """The arguments of the library function: those of the Python function, then captured tensors."""
         graph = self._func_graph
         captured = {id(a) for a in graph.internal_captures}
         return [t for t in graph.inputs if id(t) not in captured] + graph.internal_captures

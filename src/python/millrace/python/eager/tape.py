@@ -49,7 +49,7 @@ def _update() -> None:
 
 
 class Record:
-    """An op that was executed, with what it took and gave, or a function that computes its gradient."""
+    """An executed op, with its inputs and outputs, or a function that computes its gradient."""
 
     __slots__ = ("maker", "values", "inputs", "flat", "outputs", "backward")
 

@@ -67,7 +67,7 @@ class CaptureGraph(ops.Graph):
         return op
 
     def _made(self, op: Any) -> None:
-        """Is told of each operation."""
+        """Called with each new operation."""
 
     def create_op(self, op_type: str, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         return super().create_op(op_type, [self.capture(t) for t in inputs], *args, **kwargs)
@@ -168,7 +168,7 @@ class CaptureGraph(ops.Graph):
         return argument
 
     def _copy_op(self, op: Any) -> Any:
-        """A copy of an operation of an outer graph and of what it needs."""
+        """A copy of an operation of an outer graph and of its transitive inputs."""
         if op._is_stateful and not (op.type == "VarHandleOp"):
             raise ValueError(
                 "Cannot capture a stateful node (name:%s, type:%s) by value." % (op.name, op.type)
@@ -234,4 +234,4 @@ class CaptureGraph(ops.Graph):
         return var
 
     def _made_variable(self, var: Any) -> None:
-        """Is told of each variable."""
+        """Called with each new variable."""

@@ -24,7 +24,7 @@ _UNCONVERTIBLE_TYPES = (int, float, np.generic, np.ndarray)
 def register_tensor_conversion_function(base_type: Any, conversion_func: Any, priority: int = 100) -> None:
     """Lets `conversion_func(value, dtype=None, name=None, as_ref=False)` make tensors of values of a type.
 
-    Functions of smaller priority come first; one that gives NotImplemented leaves the value to the next.
+    Functions of smaller priority are tried first; after one that returns NotImplemented the next is tried.
     """
     types = base_type if isinstance(base_type, tuple) else (base_type,)
     if not all(isinstance(t, type) for t in types):
@@ -70,7 +70,7 @@ def _error(name: Optional[str], text: str) -> str:
 def convert_to_tensor(
     value: Any, dtype: Any = None, name: Any = None, preferred_dtype: Any = None, dtype_hint: Any = None
 ) -> Any:
-    """`value` as a Tensor: Tensors, arrays, numbers, lists, and what conversion functions are registered for.
+    """`value` as a Tensor: Tensors, arrays, numbers, lists, and types with a registered conversion function.
 
     Args:
       value: the value.

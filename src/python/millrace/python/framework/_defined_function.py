@@ -213,7 +213,7 @@ class _DefinedFunction:
 
 
 class _OverloadedFunction:
-    """A function whose types the calls tell: one definition for each combination."""
+    """A function whose input types are those of each call: one definition for each combination."""
 
     def __init__(
         self, func: Any, argnames: Any, func_name: Any = None, grad_func: Any = None, python_grad_func: Any = None,
@@ -306,7 +306,7 @@ def _attr_value(value: Any) -> Any:
 
 
 def call_function(sig: Any, *inputs: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """Adds an operation that calls a function of the graph's library: gives the results and the operation.
+    """Adds an operation that calls a function of the graph's library; returns the results and the operation.
 
     Raises:
       ValueError: if the number of arguments is wrong.
@@ -324,7 +324,7 @@ def call_function(sig: Any, *inputs: Any, **kwargs: Any) -> tuple[Any, Any]:
 
 
 class _ImportedFunction(_DefinedFunction):
-    """A function that came with a graph."""
+    """A function of an imported graph."""
 
     def __init__(self, definition: Any, grad_func: Any) -> None:
         super().__init__(None, [], [arg.type for arg in definition.signature.input_arg], grad_func=grad_func)

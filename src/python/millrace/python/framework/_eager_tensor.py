@@ -41,7 +41,7 @@ class EagerTensor(_engine.EagerTensorBase, Tensor):
         return constant_op.convert_to_eager_tensor(value, context, dtype)
 
     def __init__(self, value: Any, context: Any = None, device: Any = None, dtype: Any = None) -> None:
-        """Nothing is left to do."""
+        """Does nothing."""
 
     op = _meaningless("op")
     _op = _meaningless("op")
@@ -54,7 +54,7 @@ class EagerTensor(_engine.EagerTensorBase, Tensor):
         """The value as a NumPy array or scalar, a copy.
 
         Raises:
-          InvalidArgumentError: of a type that NumPy has not.
+          InvalidArgumentError: if NumPy has no such type.
         """
         return self._numpy()
 
@@ -162,7 +162,7 @@ class EagerTensor(_engine.EagerTensorBase, Tensor):
         """Checks the shape.
 
         Raises:
-          ValueError: it is another one.
+          ValueError: if it is incompatible.
         """
         if not self.shape.is_compatible_with(tensor_shape.as_shape(shape)):
             raise ValueError(

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gradient functions by the name of an op: those of Python, and behind them those of the engine."""
+"""Gradient functions by the name of an op: those of Python first, then those of the engine."""
 from __future__ import annotations
 
 from typing import Any, Callable, Optional

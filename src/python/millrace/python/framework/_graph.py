@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Graph: what operations are made in."""
+"""Graph: a container of operations and tensors."""
 from __future__ import annotations
 
 import re
@@ -268,11 +268,11 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
     # --- Finding things
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
-        """The tensor or operation that `obj` names: itself, its name, or what its `_as_graph_element` gives.
+        """The tensor or operation for `obj`: itself, the one of that name, or its `_as_graph_element()`.
 
         Raises:
-          TypeError: if it is no such thing.
-          ValueError: if it is of another graph, or a name that means nothing.
+          TypeError: if it is none of these.
+          ValueError: if it is of another graph, or a malformed name.
           KeyError: if no operation has that name.
         """
         if self._finalized:

@@ -41,7 +41,7 @@ class GraphFunctions(_Base):
         self._op_defs.pop(name, None)
 
     def _adopt_functions(self) -> None:
-        """Takes notice of functions that the engine has added to the library."""
+        """Registers functions that the engine has added to the library."""
         from millrace.core.framework import function_pb2
         from millrace.python.framework import _defined_function
 
@@ -97,7 +97,7 @@ class GraphFunctions(_Base):
         return list(self._collections)
 
     def clear_collection(self, name: Any) -> None:
-        """Forgets a collection."""
+        """Removes a collection."""
         self._check_not_finalized()
         with self._lock:
             self._collections.pop(name, None)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The part of Graph that says what operations made now have in common: names, devices, control inputs, attributes."""
+"""The part of Graph that keeps the scopes of new operations: names, devices, control inputs, attributes."""
 from __future__ import annotations
 
 import threading
@@ -40,7 +40,7 @@ class _Stacks:
 
 
 class _ThreadStacks(threading.local):
-    """The same for each thread, beginning with a copy of what there was."""
+    """The same for each thread, initially a copy of the shared stacks."""
 
     def __init__(self, start: _Stacks) -> None:
         self.devices = list(start.devices)
@@ -167,7 +167,7 @@ class GraphScopes(_Base):
         if op is None and not ignore_existing:
             raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
         op = ops._op_to_colocate_with(op, self)
-        # Devices of outer scopes count no more: the operation's own do.
+        # Devices of outer scopes are ignored: the device of the operation applies.
         old_devices = self._stacks.devices
         self._stacks.devices = []
         old_colocation = self._stacks.colocation
@@ -252,7 +252,7 @@ class GraphScopes(_Base):
     def _control_dependencies_for_inputs(self, input_ops: Any) -> list[Any]:
         found: list[Any] = []
         for controller in self._stacks.controls:
-            # An input that is in the scope waits for its control inputs already.
+            # An input that was made in the scope has its control inputs already.
             if not any(controller.op_in_group(op) for op in input_ops):
                 found.extend(c for c in controller.control_inputs if c not in input_ops)
         return found

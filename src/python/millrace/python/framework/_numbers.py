@@ -21,7 +21,7 @@ _FOUND: dict[tuple[type, int | None], tuple[Any, Any]] = {
 
 
 def array_of(value: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], Any] | None:
-    """The array of a Python number and its type; None for other values and where the type does not hold it surely."""
+    """The array of a Python number and its type; None for other values or if it may not fit the type."""
     found = _FOUND.get((type(value), None if dtype is None else dtype._type_enum))
     if found is None or type(value) is int and not -(2**31) <= value < 2**31:
         return None

@@ -18,7 +18,7 @@ _valid_name = re.compile("[A-Za-z0-9.][A-Za-z0-9_.\\-/]*").fullmatch
 
 
 def _default_graph() -> Any:
-    """As ops.get_default_graph, which is put here when it is first called."""
+    """As ops.get_default_graph, which replaces this function at the first call."""
     global _default_graph
     from millrace.python.framework import ops
 
@@ -163,7 +163,7 @@ class OpFunction:
         triples = self.attr_triples(args[count:-1])
         triples = [_unshared(self.name, triple) for triple in triples]
         values = {name: value for name, _, value in triples}
-        for name, default in op_def_library._type_defaults(spec).items():  # lists that are empty tell no type
+        for name, default in op_def_library._type_defaults(spec).items():  # empty lists give no type
             if name not in known:
                 triples.append((name, "type", default))
         lengths = [_output_length(arg, known, values) for arg in spec.outputs]
@@ -191,7 +191,7 @@ class OpFunction:
         return self.result_type._make(values)
 
     def make(self, graph: Any, values: Any, inputs: Any) -> Any:
-        """The operation in a graph that is like one that was executed."""
+        """Makes the graph operation for an executed one."""
         from millrace.python.framework import op_def_library
 
         spec = self.spec or self.load()

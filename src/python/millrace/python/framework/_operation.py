@@ -47,7 +47,7 @@ class _InputList(Sequence[Any]):
 
 
 class Operation(_engine.OperationBase):
-    """A node of a graph: takes tensors, computes tensors when a session runs it.
+    """A node of a graph: has tensors as inputs, and computes its outputs when a session runs it.
 
     Operations are made by the functions of the package, or by `Graph.create_op`.
     """
@@ -171,7 +171,7 @@ class Operation(_engine.OperationBase):
         return _attributes.python_value(self._get_attr(name))
 
     def _warn_if_run(self, change: str) -> None:
-        """Logs a warning for each open session that has the operation as it was."""
+        """Logs a warning for each open session that already holds the unchanged operation."""
         for session in list(self.graph._sessions):
             if not session._closed and self._id + 1 < session._num_ids():
                 from millrace.python.platform import tf_logging
@@ -277,7 +277,7 @@ class Operation(_engine.OperationBase):
 
 
 def _engine_text(shape: Any) -> str:
-    """A shape as the engine writes it: "[2,?]", "?"."""
+    """The text of a shape as in the engine's messages: "[2,?]", "?"."""
     if shape.ndims is None:
         return "?"
     return "[%s]" % ",".join("?" if d is None else str(d) for d in shape.as_list())

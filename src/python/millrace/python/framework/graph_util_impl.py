@@ -173,7 +173,7 @@ def replace_variables(inference_graph: Any, values: dict[str, Any], handles: dic
             _make_constant(new, node, values[node.name])
             converted += 1
         elif node.op == "ReadVariableOp" and _handle_of(node.input[0], nodes) in values:
-            # The handle is a constant now: what read it hands it on.
+            # The handle is a constant now: ops that read it pass it on.
             new.op, new.name = "Identity", node.name
             new.attr["T"].CopyFrom(node.attr["dtype"])
             new.input.extend(node.input)

@@ -247,7 +247,7 @@ def apply(spec: Any, inputs: dict[str, Any], attrs: dict[str, Any], name: Any) -
 
 
 def convert_inputs(spec: Any, values: Any) -> tuple[list[Any], dict[str, Any]]:
-    """The inputs as tensors, and what they tell of the attributes."""
+    """The inputs as tensors, and the attributes that are inferred from them."""
     known: dict[str, Any] = {}
     sources: dict[str, str] = {}
     converted: list[Any] = []

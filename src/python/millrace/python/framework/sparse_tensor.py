@@ -23,7 +23,7 @@ SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "val
 
 
 class SparseTensor(_TensorLike, composite_tensor.CompositeTensor):
-    """A tensor most of whose elements are missing: `values[i]` stands at `indices[i]`.
+    """A tensor most of whose elements are missing: `values[i]` is the element at `indices[i]`.
 
     Args:
       indices: int64, [count, rank].

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Values between Python, NumPy and TensorProto, and values of tensors that the graph tells."""
+"""Conversion of values between Python, NumPy and TensorProto, and values of constant tensors."""
 from __future__ import annotations
 
 from typing import Any, Optional

@@ -18,7 +18,7 @@ class TraceableObject:
         self.lineno = lineno
 
     def set_filename_and_line_from_caller(self, offset: int = 0) -> int:
-        """Notes the place of the caller, or of a caller of it; tells how sure that is."""
+        """Records the source position of the caller, or of a caller of it; returns how reliable it is."""
         frames = inspect.stack(context=0)
         index = offset + 1
         if index >= len(frames):

@@ -32,7 +32,7 @@ def get_activation(value: Any) -> Any:
 
 
 def get_initializer(value: Any) -> Any:
-    """Returns an initializer for a name such as "zeros" or "glorot_uniform", or what was given."""
+    """Returns the initializer of a name such as "zeros" or "glorot_uniform"; other values unchanged."""
     if not isinstance(value, (str, dict)):
         return value
     from millrace.python.layers import _layer_config

@@ -48,7 +48,7 @@ class MadeGradient:
 
 
 def ensure(g: Any, function: Any) -> None:
-    """Sees to it that a graph has a function, and the gradients that were made for it and for what it calls."""
+    """Adds a missing function to a graph, with the gradients of it and of functions that it calls."""
     if g._get_function(function.name) is None:
         function.add_to_graph(g)
     gradient = getattr(function, "_grad_func", None)

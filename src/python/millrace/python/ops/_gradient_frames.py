@@ -14,7 +14,7 @@ _ENTER = ("Enter", "RefEnter")
 class FunctionContext(ControlFlowContext):
     """The context of operations that gradient functions of Python make: they may use any tensor of the graph.
 
-    The engine then replaces tensors of a loop by what they were in the iteration.
+    The engine then replaces tensors of a loop by their values in the iteration.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class FunctionContext(ControlFlowContext):
         self.made.add(op)
 
     def ExitResult(self, result: Any) -> None:
-        """Nothing is left to do."""
+        """Does nothing."""
 
 
 class GradientLoop(ControlFlowContext):

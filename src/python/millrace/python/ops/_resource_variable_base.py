@@ -213,7 +213,7 @@ class BaseResourceVariable(_eager_variables.EagerVariableMembers, variables.Vari
     def assign(
         self, value: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Sets the value; returns what reads the new value, or the op where `read_value` is false."""
+        """Sets the value; returns a tensor of the new value, or the op if `read_value` is false."""
         del use_locking
         value_tensor = ops.convert_to_tensor(value, dtype=self.dtype)
         self._shape.assert_is_compatible_with(value_tensor.shape)
@@ -223,7 +223,7 @@ class BaseResourceVariable(_eager_variables.EagerVariableMembers, variables.Vari
     def assign_add(
         self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Adds to the value; returns what reads the new value, or the op where `read_value` is false."""
+        """Adds to the value; returns a tensor of the new value, or the op if `read_value` is false."""
         del use_locking
         op = gen_resource_variable_ops.assign_add_variable_op(
             self.handle, ops.convert_to_tensor(delta, dtype=self.dtype), name=name
@@ -233,7 +233,7 @@ class BaseResourceVariable(_eager_variables.EagerVariableMembers, variables.Vari
     def assign_sub(
         self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Subtracts from the value; returns what reads the new value, or the op where `read_value` is false."""
+        """Subtracts from the value; returns a tensor of the new value, or the op if `read_value` is false."""
         del use_locking
         op = gen_resource_variable_ops.assign_sub_variable_op(
             self.handle, ops.convert_to_tensor(delta, dtype=self.dtype), name=name

@@ -152,7 +152,7 @@ class CriticalSection:
         return [op for op in found if op.type not in ("Const", "Placeholder", "VarHandleOp")]
 
     def _add_control_dependencies_to_lock(self, control_deps: list[Any], lock_op: Any) -> None:
-        """Makes the lock wait, unless what it waits for waits for it."""
+        """Adds control inputs to the lock, except operations that depend on the lock."""
         if not control_deps:
             return
         waiting = object_identity.ObjectIdentitySet([lock_op])

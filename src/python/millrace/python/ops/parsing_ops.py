@@ -252,7 +252,7 @@ def decode_raw_v1(
 ) -> Any:
     """As `decode_raw`; `bytes` is the old name of `input_bytes`. ValueError without a type."""
     input_bytes = deprecation.deprecated_argument_lookup("input_bytes", input_bytes, "bytes", bytes)
-    # The type is needed, though it stands after an argument that has a default.
+    # The type is required, although it follows an argument with a default.
     if out_type is None:
         raise ValueError("decode_raw_v1() missing 1 positional argument: 'out_type'")
     return gen_parsing_ops.decode_raw(input_bytes, out_type, little_endian=little_endian, name=name)

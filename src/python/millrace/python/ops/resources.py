@@ -38,7 +38,7 @@ def local_resources() -> list[Any]:
 def report_uninitialized_resources(
     resource_list: Any = None, name: str = "report_uninitialized_resources"
 ) -> Any:
-    """A vector of the names of resources that are not there yet.
+    """A string vector of the names of uninitialized resources.
 
     Args:
       resource_list: the resources; None: all.

@@ -83,7 +83,7 @@ def assign(
     use_locking: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """Sets a variable to `value`; returns what holds the new value.
+    """Sets a variable to `value`; returns a tensor that holds the new value.
 
     Args:
       ref: a variable or a reference.
@@ -104,14 +104,14 @@ def assign(
 
 
 def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """Adds `value` to a variable; returns what holds the new value."""
+    """Adds `value` to a variable; returns a tensor that holds the new value."""
     if _is_reference(ref):
         return gen_state_ops.assign_add(ref, value, use_locking=bool(use_locking), name=name)
     return ref.assign_add(value)
 
 
 def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
-    """Subtracts `value` from a variable; returns what holds the new value."""
+    """Subtracts `value` from a variable; returns a tensor that holds the new value."""
     if _is_reference(ref):
         return gen_state_ops.assign_sub(ref, value, use_locking=bool(use_locking), name=name)
     return ref.assign_sub(value)

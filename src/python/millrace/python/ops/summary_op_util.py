@@ -48,6 +48,6 @@ def summary_scope(
         if family is None:
             tag = scope.rstrip("/")
         else:
-            # The family stands before the scope as well as in it.
+            # The family is a prefix of the scope as well as a part of it.
             tag = "{}/{}".format(family, scope.rstrip("/"))
         yield tag, scope

@@ -39,7 +39,7 @@ class _ObjectGraph:
         self._ids = {id(obj): i for i, obj in enumerate(objects)}
         self.functions: dict[int, list[Any]] = {}  # number of a function's node -> its bodies
         self.root_functions: dict[str, Any] = {}
-        self.capture_ids: dict[int, int] = {}  # id of a captured tensor -> number of what it belongs to
+        self.capture_ids: dict[int, int] = {}  # id of a captured tensor -> index of its object
         _, checkpointed, _ = self.view.serialize_object_graph()
         self.keys = {  # number of a variable -> its key in the checkpoint
             i: saved.attributes[0].checkpoint_key

@@ -203,7 +203,7 @@ class StopAtStepHook(SessionRunHook):
             raise RuntimeError("Global step should be created to use StopAtStepHook.")
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        # After a recovery the last step stays what it was.
+        # The last step is unchanged after a recovery.
         if self._last_step is None:
             assert self._num_steps is not None
             self._last_step = int(session.run(self._global_step_tensor)) + self._num_steps

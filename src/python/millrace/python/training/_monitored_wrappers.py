@@ -182,7 +182,7 @@ class _CoordinatedSession(_WrappedSession):
 
 
 class _HookedSession(_WrappedSession):
-    """Calls hooks before and after each run, with what they fetch and feed added to it."""
+    """Calls hooks before and after each run, and adds their fetches and feeds to it."""
 
     def __init__(self, sess: Any, hooks: Any) -> None:
         super().__init__(sess)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The ops of a Saver: what writes all variables to files, and what reads them back."""
+"""The ops of a Saver, which write all variables to files and restore them."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _create_saver_from_imported_meta_graph(
     from millrace.python.training.saver import Saver
 
     if meta_graph_def.HasField("saver_def"):
-        # The scope may have got a number: a variable's name tells it.
+        # The scope's name may have a number appended: it is taken from a variable's name.
         scope = import_scope
         var_names = list(imported_vars.keys())
         if var_names:

@@ -218,7 +218,7 @@ class ExponentialMovingAverage:
         return self._lookup(var)
 
     def average_name(self, var: Any) -> str:
-        """Name that the shadow of `var` has or would get, as it stands in checkpoints."""
+        """Name of the shadow variable of `var` in checkpoints, whether it exists or not."""
         avg = self._lookup(var)
         if avg is not None:
             found: str = avg._shared_name

@@ -247,11 +247,11 @@ class SessionManager:
             pass
 
     def _model_ready(self, sess: Any) -> tuple[bool, str | None]:
-        """Whether the model is ready, and what is missing."""
+        """Whether the model is ready, and a message about missing parts."""
         return _ready(self._ready_op, sess, "Model not ready")
 
     def _model_ready_for_local_init(self, sess: Any) -> tuple[bool, str | None]:
-        """Whether `local_init_op` can be run, and what is missing."""
+        """Whether `local_init_op` can be run, and a message about missing parts."""
         return _ready(self._ready_for_local_init_op, sess, "Model not ready for local init")
 
     def _try_run_local_init_op(self, sess: Any) -> tuple[bool, str | None]:

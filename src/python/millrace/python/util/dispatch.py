@@ -12,7 +12,7 @@ DISPATCH_ATTR = "_tf_dispatchers"
 
 
 class OpDispatcher:
-    """Handles the arguments of an op that its own code cannot; `NOT_SUPPORTED` hands them on."""
+    """Handles the arguments of an op that its own code cannot; `NOT_SUPPORTED` passes them on."""
 
     NOT_SUPPORTED = object()
 

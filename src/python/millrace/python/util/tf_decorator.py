@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Decorators that remember what they decorate."""
+"""Decorators that hold a reference to the decorated object."""
 from __future__ import annotations
 
 import functools

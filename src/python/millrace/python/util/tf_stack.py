@@ -17,7 +17,7 @@ class CurrentModuleFilter:
         return self
 
     def __exit__(self, *args: Any) -> None:
-        """Nothing is left to do."""
+        """Does nothing."""
 
 
 StackTraceFilter = StackTraceMapper = StackTraceTransform = CurrentModuleFilter

@@ -156,7 +156,7 @@ class DataSet:
 
 
 def maybe_download(filename: str, work_directory: str, source_url: str) -> str:
-    """The path of `filename` in `work_directory`, fetched from `source_url` where it is not there yet."""
+    """The path of `filename` in `work_directory`, downloaded from `source_url` if it does not exist."""
     os.makedirs(work_directory, exist_ok=True)
     path = os.path.join(work_directory, filename)
     if not os.path.exists(path):

@@ -371,7 +371,7 @@ class DatasetV1(DatasetV2):
         return iterator_ops._of_spec(resource, None, self.element_spec)
 
     def make_initializable_iterator(self, shared_name: Any = None) -> Any:
-        """An iterator whose `initializer` is to be run before the first element is got."""
+        """An iterator whose `initializer` must be run before the first element is read."""
         return self._make_initializable_iterator(shared_name)
 
     def _make_initializable_iterator(self, shared_name: Any = None) -> Any:

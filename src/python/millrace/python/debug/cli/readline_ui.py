@@ -50,7 +50,7 @@ def run_parser() -> argparse.ArgumentParser:
 
 
 class DebugCLI:
-    """Reads commands and prints what they ask for.
+    """Reads commands and prints their results.
 
     Args:
       filters: the filters of tensors, by name.

@@ -11,7 +11,7 @@ from millrace.python.debug.lib import _dump_files
 
 
 def run(sess: Any, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
-    """Runs a step; its tensors, its graphs and what it fetches go to the folders that the options name."""
+    """Runs a step; writes its tensors, graphs and fetches to the folders that the options name."""
     asked = config_pb2.RunOptions()
     asked.CopyFrom(options)
     asked.output_partition_graphs = True

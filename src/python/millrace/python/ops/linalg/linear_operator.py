@@ -263,7 +263,7 @@ class LinearOperator(module.Module):  # type: ignore[misc]
         """Returns A x, for a tensor [..., n, r] or another operator.
 
         Args:
-          x: what it is applied to.
+          x: the operand.
           adjoint: whether the adjoint is applied.
           adjoint_arg: whether to the adjoint of `x`.
           name: name scope.

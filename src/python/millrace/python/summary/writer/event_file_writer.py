@@ -21,7 +21,7 @@ class EventsWriter:
 
     def __init__(self, file_prefix: Any) -> None:
         prefix = file_prefix.decode() if isinstance(file_prefix, bytes) else file_prefix
-        # The folder stays the same if the program goes to another one.
+        # The folder stays the same if the program changes its working directory.
         self._prefix = prefix if "://" in prefix else os.path.abspath(prefix)
         self._suffix = ""
         self._writer: Any = None
@@ -45,7 +45,7 @@ class EventsWriter:
         name = "%s.out.tfevents.%010d.%s%s" % (self._prefix, int(now), socket.gethostname(), self._suffix)
         self._path, count = name, 0
         while os.path.exists(self._path):
-            # Another writer began within the same second: its events stay.
+            # Another writer started within the same second: its events are kept.
             count += 1
             self._path = "%s.%d" % (name, count)
         self._writer = tf_record.TFRecordWriter(self._path)
@@ -61,7 +61,7 @@ class EventsWriter:
         self._writer.write(data)  # type: ignore[union-attr]
 
     def Flush(self) -> None:  # noqa: N802
-        # A file that was deleted is begun again.
+        # A deleted file is created again.
         self._open()
         self._writer.flush()
 
@@ -123,7 +123,7 @@ class EventFileWriter:
                 return
 
     def close(self) -> None:
-        """Writes what waits, and closes the file."""
+        """Writes the queued events, and closes the file."""
         if self._closed:
             return
         self.flush()

@@ -66,7 +66,7 @@ class EventFileWriterV2:
         self._session.run(self._flush_op)
 
     def close(self) -> None:
-        """Writes what waits, and closes the file."""
+        """Writes the queued events, and closes the file."""
         if not self._closed:
             self.flush()
             self._session.run(self._close_op)

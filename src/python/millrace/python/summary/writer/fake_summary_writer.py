@@ -11,13 +11,13 @@ from millrace.python.summary.writer import writer_cache
 
 
 class FakeSummaryWriter:
-    """Takes the place of FileWriter between `install` and `uninstall`."""
+    """Replaces FileWriter between `install` and `uninstall`."""
 
     _replaced_summary_writer: Any = None
 
     @classmethod
     def install(cls) -> None:
-        """Makes this the FileWriter; ValueError where it is one already."""
+        """Replaces FileWriter by this class; ValueError if it is replaced already."""
         if cls._replaced_summary_writer:
             raise ValueError("FakeSummaryWriter already installed.")
         cls._replaced_summary_writer = writer.FileWriter
@@ -26,7 +26,7 @@ class FakeSummaryWriter:
 
     @classmethod
     def uninstall(cls) -> None:
-        """Gives FileWriter its place back; ValueError where it has it."""
+        """Restores FileWriter; ValueError if it is not replaced."""
         if not cls._replaced_summary_writer:
             raise ValueError("FakeSummaryWriter not installed.")
         writer.FileWriter = cls._replaced_summary_writer  # type: ignore[misc]

@@ -195,7 +195,7 @@ class FileWriter(SummaryToEventTransformer):
         self.event_writer.flush()
 
     def close(self) -> None:
-        """Writes what waits, and closes the file."""
+        """Writes the queued events, and closes the file."""
         self.event_writer.close()
         self._closed = True
 

@@ -116,7 +116,7 @@ class _MapAndBatchDataset(_datasets._WithSpec, _datasets.UnaryDataset):
 
 
 def assert_element_shape(expected_shapes: Any) -> Any:
-    """For `apply`: checks the shapes of elements, and tells the graph."""
+    """For `apply`: checks the shapes of elements, and sets their static shapes."""
     from millrace.python.ops import check_ops
 
     def apply_fn(dataset: Any) -> Any:
