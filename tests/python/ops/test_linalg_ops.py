@@ -173,3 +173,52 @@ def test_gradients() -> None:
     x = tf.constant(spd(3, ()))
     (grad,) = tf.gradients(tf.linalg.logdet(x), x)
     np.testing.assert_allclose(*run([grad, tf.matrix_inverse(x)]), atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1, 1e10, 1e25, 3e37, 1.5e38])
+def test_scaled_float_matrices(scale: float) -> None:
+    """Inverses of pivots above 8.5e37 are denormal, and flushed to zero where denormals are."""
+    rng = np.random.RandomState(3)
+    for n in (1, 2, 5, 16, 33):
+        general = np.eye(n) + 0.1 * rng.rand(n, n) / n
+        positive = (general + general.T) / 2
+        a, s = (general * scale).astype(np.float32), (positive * scale).astype(np.float32)
+        b = (rng.rand(n, 3) * scale).astype(np.float32)
+        exact, exact_s = a.astype(np.float64), s.astype(np.float64)
+        right = b.astype(np.float64)
+        got = run(tf.raw_ops.MatrixSolve(matrix=a, rhs=b))
+        np.testing.assert_allclose(got, np.linalg.solve(exact, right), rtol=1e-5)
+        lower, upper = np.tril(exact), np.triu(exact)
+        for is_lower, part in ((True, lower), (False, upper)):
+            got = run(tf.raw_ops.MatrixTriangularSolve(matrix=a, rhs=b, lower=is_lower))
+            np.testing.assert_allclose(got, np.linalg.solve(part, right), rtol=1e-5)
+        factor = run(tf.raw_ops.Cholesky(input=s))
+        np.testing.assert_allclose(factor, np.linalg.cholesky(exact_s), rtol=1e-5, atol=1e-6 * np.sqrt(scale))
+        if 1e-30 <= scale < 1e37:  # above, the inverse is denormal itself
+            got = run(tf.raw_ops.MatrixInverse(input=a))
+            np.testing.assert_allclose(got, np.linalg.inv(exact), rtol=1e-4, atol=1e-6 / scale)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nearly_singular_and_infinite_matrices(dtype: Any) -> None:
+    eps = np.finfo(dtype).eps
+    a = np.array([[1, 1], [1, 1 + 64 * eps]], dtype)
+    want = np.linalg.inv(a.astype(np.longdouble).astype(np.float64))
+    got = run(tf.raw_ops.MatrixInverse(input=a))
+    np.testing.assert_allclose(got, want, rtol=0.1)
+    for n in (1, 3, 17):
+        bad = np.eye(n, dtype=dtype)
+        bad[n - 1, 0] = np.inf
+        for op in ("Svd", "SelfAdjointEigV2", "Qr", "Lu", "MatrixInverse", "Cholesky"):
+            try:  # it ends, with an error or with results
+                run(getattr(tf.raw_ops, op)(input=bad))
+            except tf.errors.InvalidArgumentError:
+                pass
+    for n in (1, 2, 9, 40):
+        for matrix in (np.zeros((n, n)), np.ones((n, n)), np.diag(np.r_[1, np.zeros(n - 1)])):
+            s, u, v = run(tf.raw_ops.Svd(input=matrix.astype(dtype)))
+            np.testing.assert_allclose(u @ np.diag(s) @ v.T, matrix, atol=40 * n * eps)
+            np.testing.assert_allclose(s, np.linalg.svd(matrix, compute_uv=False), atol=40 * n * eps)
+            e, x = run(tf.raw_ops.SelfAdjointEigV2(input=matrix.astype(dtype)))
+            np.testing.assert_allclose(x @ np.diag(e) @ x.T, matrix, atol=40 * n * eps)
+            np.testing.assert_allclose(x.T @ x, np.eye(n), atol=40 * n * eps)

@@ -8,6 +8,7 @@
 #include "kernels/cpu/linalg/dense.h"
 #include "kernels/cpu/linalg/eigen_products.h"
 #include "kernels/cpu/linalg/matrices.h"
+#include "kernels/cpu/loop.h"
 
 namespace millrace {
 namespace {
@@ -43,6 +44,23 @@ bool IsSingular(const M& factor) {
 // Whether dense.h has functions for the matrices of t, those of small.h being faster.
 bool IsDenseReal(const Tensor& t) { return dense::IsSmall(t) && !IsComplexType(t.dtype()); }
 
+// Whether small.h has functions for the matrices of t that multiply by inverses of pivots. A pivot is at most
+// 2^63 times the largest number, and its inverse must not be flushed to zero; NaN is left to the general
+// code.
+bool IsSmallWithInverses(const Tensor& t) {
+  if (!IsSmallReal(t)) return false;
+  return VisitReal(t, [&]<typename T>() {
+    constexpr T kMost = sizeof(T) == 4 ? static_cast<T>(0x1p60) : static_cast<T>(0x1p950);
+    int32_t outside = 0;
+    RunLoop([&outside, from = t.data<T>(), n = t.num_elements()]() MR_INLINE_LAMBDA {
+      int32_t found = 0;
+      for (int64_t i = 0; i < n; ++i) found |= !(from[i] <= kMost && from[i] >= -kMost);
+      outside = found;
+    });
+    return outside == 0;
+  });
+}
+
 Status NotInvertible(const char* what) { return errors::InvalidArgument(what, " is not invertible."); }
 
 class CholeskyKernel final : public OpKernel {
@@ -55,7 +73,7 @@ class CholeskyKernel final : public OpKernel {
     const int64_t n = RowsOf(in);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (out->num_elements() == 0) return Status();
-    if (IsSmallReal(in)) {
+    if (IsSmallWithInverses(in)) {
       return VisitReal(in, [&]<typename T>() {
         return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 30, [&](int64_t i) -> Status {
           const int64_t at = i * n * n;
@@ -105,7 +123,7 @@ class CholeskyGradKernel final : public OpKernel {
     const int64_t n = RowsOf(factor);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, factor.shape()));
     if (out->num_elements() == 0) return Status();
-    if (IsSmallReal(factor)) {
+    if (IsSmallWithInverses(factor)) {
       return VisitReal(factor, [&]<typename T>() {
         return ForBatch(context, factor.num_elements() / (n * n), Cube(n) / 10, [&](int64_t i) {
           const int64_t at = i * n * n;
@@ -248,7 +266,7 @@ class InverseKernel final : public OpKernel {
     const int64_t n = RowsOf(in);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (out->num_elements() == 0) return Status();
-    if (IsSmallReal(in)) {
+    if (IsSmallWithInverses(in)) {
       return VisitReal(in, [&]<typename T>() {
         return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 10, [&](int64_t i) -> Status {
           const int64_t at = i * n * n;
@@ -300,7 +318,7 @@ class SolveKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, rhs.shape()));
     if (out->num_elements() == 0) return Status();
     const double cost = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
-    if (IsSmallReal(matrix)) {
+    if (IsSmallWithInverses(matrix)) {
       return VisitReal(matrix, [&]<typename T>() {
         return ForBatch(context, rhs.num_elements() / (n * k), (kTriangular ? cost : cost + Cube(n)) / 10,
                         [&](int64_t i) { return SolveSmall<T>(matrix, rhs, i, out); });
