@@ -222,3 +222,28 @@ def test_nearly_singular_and_infinite_matrices(dtype: Any) -> None:
             e, x = run(tf.raw_ops.SelfAdjointEigV2(input=matrix.astype(dtype)))
             np.testing.assert_allclose(x @ np.diag(e) @ x.T, matrix, atol=40 * n * eps)
             np.testing.assert_allclose(x.T @ x, np.eye(n), atol=40 * n * eps)
+
+
+@pytest.mark.parametrize("odd", [np.nan, 1e30])
+def test_an_odd_matrix_does_not_change_its_neighbours(odd: float) -> None:
+    rng = np.random.RandomState(7)
+    a = (rng.rand(5, 9, 9) + 9 * np.eye(9)).astype(np.float32)
+    b = rng.rand(5, 9, 2).astype(np.float32)
+    symmetric = a + np.swapaxes(a, 1, 2)
+    for op, inputs in (
+        ("Cholesky", {"input": symmetric}),
+        ("CholeskyGrad", {"l": np.tril(a), "grad": np.tril(a)}),
+        ("MatrixSolve", {"matrix": a, "rhs": b}),
+        ("MatrixTriangularSolve", {"matrix": a, "rhs": b}),
+        ("MatrixInverse", {"input": a}),
+    ):
+        want = run(getattr(tf.raw_ops, op)(**inputs))
+        name = next(iter(inputs))
+        changed = inputs[name].copy()
+        changed[2, 8, 0] = odd
+        try:
+            got = run(getattr(tf.raw_ops, op)(**{**inputs, name: changed}))
+        except tf.errors.InvalidArgumentError:
+            continue  # NaN in a pivot
+        others = [0, 1, 3, 4]
+        np.testing.assert_array_equal(got[others], want[others], err_msg=op)

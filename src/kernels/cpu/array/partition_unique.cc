@@ -228,7 +228,7 @@ class ListDiffKernel final : public OpKernel {
  private:
   template <typename T>
   static std::vector<int64_t> Left(std::span<const T> x, std::span<const T> y) {
-    // The values of y in a table that is half empty at least. NaN is found by nothing.
+    // The values of y in a hash table that is at most half full. NaN is never found.
     std::vector<const T*> table(64);
     size_t count = 0;
     const auto slot_of = [&](const T& value) {

@@ -44,21 +44,18 @@ bool IsSingular(const M& factor) {
 // Whether dense.h has functions for the matrices of t, those of small.h being faster.
 bool IsDenseReal(const Tensor& t) { return dense::IsSmall(t) && !IsComplexType(t.dtype()); }
 
-// Whether small.h has functions for the matrices of t that multiply by inverses of pivots. A pivot is at most
-// 2^63 times the largest number, and its inverse must not be flushed to zero; NaN is left to the general
-// code.
-bool IsSmallWithInverses(const Tensor& t) {
-  if (!IsSmallReal(t)) return false;
-  return VisitReal(t, [&]<typename T>() {
-    constexpr T kMost = sizeof(T) == 4 ? static_cast<T>(0x1p60) : static_cast<T>(0x1p950);
-    int32_t outside = 0;
-    RunLoop([&outside, from = t.data<T>(), n = t.num_elements()]() MR_INLINE_LAMBDA {
-      int32_t found = 0;
-      for (int64_t i = 0; i < n; ++i) found |= !(from[i] <= kMost && from[i] >= -kMost);
-      outside = found;
-    });
-    return outside == 0;
+// Whether the functions of small.h may multiply by the inverses of the pivots of n x n numbers: a pivot is at
+// most 2^63 times the largest, and its inverse must not be flushed to zero. False with NaN.
+template <typename T>
+bool HasInverses(const T* a, int64_t n) {
+  constexpr T kMost = sizeof(T) == 4 ? static_cast<T>(0x1p60) : static_cast<T>(0x1p950);
+  int32_t outside = 0;
+  RunLoop([&outside, a, size = n * n]() MR_INLINE_LAMBDA {
+    int32_t found = 0;
+    for (int64_t i = 0; i < size; ++i) found |= !(a[i] <= kMost && a[i] >= -kMost);
+    outside = found;
   });
+  return outside == 0;
 }
 
 Status NotInvertible(const char* what) { return errors::InvalidArgument(what, " is not invertible."); }
@@ -73,10 +70,11 @@ class CholeskyKernel final : public OpKernel {
     const int64_t n = RowsOf(in);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (out->num_elements() == 0) return Status();
-    if (IsSmallWithInverses(in)) {
+    if (IsSmallReal(in)) {
       return VisitReal(in, [&]<typename T>() {
         return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 30, [&](int64_t i) -> Status {
           const int64_t at = i * n * n;
+          if (!HasInverses(in.data<T>() + at, n)) return Dense(in, i, out);
           if (!cpu::SmallMatrices<T>().cholesky(in.data<T>() + at, n, out->data<T>() + at))
             return NotPositive();
           return Status();
@@ -84,12 +82,8 @@ class CholeskyKernel final : public OpKernel {
       });
     }
     if (IsDenseReal(in)) {
-      return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 10, [&](int64_t i) -> Status {
-        dense::Rows m = dense::Rows(in, i).Transposed();  // the lower half is used
-        if (!dense::FactorCholesky(&m)) return NotPositive();
-        m.Transposed().StoreTo(i, out);
-        return Status();
-      });
+      return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 10,
+                      [&](int64_t i) { return Dense(in, i, out); });
     }
     return VisitScalar(in.dtype(), [&]<typename S>() {
       return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 3, [&](int64_t i) -> Status {
@@ -103,6 +97,12 @@ class CholeskyKernel final : public OpKernel {
   }
 
  private:
+  static Status Dense(const Tensor& in, int64_t i, Tensor* out) {
+    dense::Rows m = dense::Rows(in, i).Transposed();  // the lower half is used
+    if (!dense::FactorCholesky(&m)) return NotPositive();
+    m.Transposed().StoreTo(i, out);
+    return Status();
+  }
   static Status NotPositive() {
     return errors::InvalidArgument(
         "Cholesky decomposition was not successful. The input might not be valid.");
@@ -123,12 +123,16 @@ class CholeskyGradKernel final : public OpKernel {
     const int64_t n = RowsOf(factor);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, factor.shape()));
     if (out->num_elements() == 0) return Status();
-    if (IsSmallWithInverses(factor)) {
+    if (IsSmallReal(factor)) {
       return VisitReal(factor, [&]<typename T>() {
         return ForBatch(context, factor.num_elements() / (n * n), Cube(n) / 10, [&](int64_t i) {
           const int64_t at = i * n * n;
-          cpu::SmallMatrices<T>().cholesky_grad(factor.data<T>() + at, grad.data<T>() + at, n,
-                                                out->data<T>() + at);
+          if (HasInverses(factor.data<T>() + at, n)) {
+            cpu::SmallMatrices<T>().cholesky_grad(factor.data<T>() + at, grad.data<T>() + at, n,
+                                                  out->data<T>() + at);
+          } else {
+            Small(factor, grad, i, out);
+          }
           return Status();
         });
       });
@@ -266,10 +270,11 @@ class InverseKernel final : public OpKernel {
     const int64_t n = RowsOf(in);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (out->num_elements() == 0) return Status();
-    if (IsSmallWithInverses(in)) {
+    if (IsSmallReal(in)) {
       return VisitReal(in, [&]<typename T>() {
         return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 10, [&](int64_t i) -> Status {
           const int64_t at = i * n * n;
+          if (!HasInverses(in.data<T>() + at, n)) return Dense(in, i, out);
           if (!cpu::SmallMatrices<T>().inverse(in.data<T>() + at, n, adjoint_, out->data<T>() + at))
             return NotInvertible("Input");
           return Status();
@@ -277,13 +282,8 @@ class InverseKernel final : public OpKernel {
       });
     }
     if (IsDenseReal(in)) {
-      return ForBatch(context, in.num_elements() / (n * n), Cube(n), [&](int64_t i) -> Status {
-        const dense::Lu lu = dense::FactorLu(dense::Rows(in, i));
-        if (dense::IsSingular(lu.factors)) return NotInvertible("Input");
-        const dense::Rows inverse = dense::Inverse(lu);
-        (adjoint_ ? inverse.Transposed() : inverse).StoreTo(i, out);
-        return Status();
-      });
+      return ForBatch(context, in.num_elements() / (n * n), Cube(n),
+                      [&](int64_t i) { return Dense(in, i, out); });
     }
     return VisitScalar(in.dtype(), [&]<typename S>() {
       return ForBatch(context, in.num_elements() / (n * n), 2 * Cube(n), [&](int64_t i) -> Status {
@@ -298,6 +298,14 @@ class InverseKernel final : public OpKernel {
   }
 
  private:
+  Status Dense(const Tensor& in, int64_t i, Tensor* out) const {
+    const dense::Lu lu = dense::FactorLu(dense::Rows(in, i));
+    if (dense::IsSingular(lu.factors)) return NotInvertible("Input");
+    const dense::Rows inverse = dense::Inverse(lu);
+    (adjoint_ ? inverse.Transposed() : inverse).StoreTo(i, out);
+    return Status();
+  }
+
   const bool adjoint_;
 };
 
@@ -318,7 +326,7 @@ class SolveKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, rhs.shape()));
     if (out->num_elements() == 0) return Status();
     const double cost = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
-    if (IsSmallWithInverses(matrix)) {
+    if (IsSmallReal(matrix)) {
       return VisitReal(matrix, [&]<typename T>() {
         return ForBatch(context, rhs.num_elements() / (n * k), (kTriangular ? cost : cost + Cube(n)) / 10,
                         [&](int64_t i) { return SolveSmall<T>(matrix, rhs, i, out); });
@@ -330,14 +338,7 @@ class SolveKernel final : public OpKernel {
     }
     return VisitScalar(matrix.dtype(), [&]<typename S>() {
       return ForBatch(context, rhs.num_elements() / (n * k), kTriangular ? cost : cost + Cube(n),
-                      [&](int64_t i) -> Status {
-                        const Matrix<S> m = Load<S>(matrix, i);
-                        Matrix<S> b = Load<S>(rhs, i);
-                        if (!(kTriangular ? SolveTriangle(m, &b) : SolveSystem(m, &b)))
-                          return NotInvertible("Input matrix");
-                        Store(b, i, out);
-                        return Status();
-                      });
+                      [&](int64_t i) { return SolveGeneral<S>(matrix, rhs, i, out); });
     });
   }
 
@@ -347,6 +348,7 @@ class SolveKernel final : public OpKernel {
     const int64_t n = RowsOf(matrix), k = ColumnsOf(rhs);
     const T *const a = matrix.data<T>() + i * n * n, *const b = rhs.data<T>() + i * n * k;
     T* const x = out->data<T>() + i * n * k;
+    if (!HasInverses(a, n)) return SolveGeneral<double>(matrix, rhs, i, out);
     const cpu::SmallMatrixTable<T>& small = cpu::SmallMatrices<T>();
     const bool regular = kTriangular ? small.solve_triangular(a, n, lower_, adjoint_, b, k, x)
                                      : small.solve(a, n, adjoint_, b, k, x);
@@ -368,6 +370,14 @@ class SolveKernel final : public OpKernel {
       dense::SolveUpper(m, &b);
     }
     b.StoreTo(i, out);
+    return Status();
+  }
+  template <typename S>
+  Status SolveGeneral(const Tensor& matrix, const Tensor& rhs, int64_t i, Tensor* out) const {
+    const Matrix<S> m = Load<S>(matrix, i);
+    Matrix<S> b = Load<S>(rhs, i);
+    if (!(kTriangular ? SolveTriangle(m, &b) : SolveSystem(m, &b))) return NotInvertible("Input matrix");
+    Store(b, i, out);
     return Status();
   }
   template <typename S>

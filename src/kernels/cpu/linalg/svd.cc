@@ -37,7 +37,7 @@ class SvdKernel final : public OpKernel {
     return vectors_ ? AllocateMatrices(context, output, rows, columns) : AllocateMatrices(context, output, 0);
   }
 
-  // False where another method has to do it.
+  // False if the general code has to decompose the matrix.
   bool Small(const Tensor& in, int64_t i, Tensor* s, Tensor* u, Tensor* v) const {
     const int64_t m = RowsOf(in), n = ColumnsOf(in), p = std::min(m, n);
     if (vectors_ && full_ && m != n) return false;

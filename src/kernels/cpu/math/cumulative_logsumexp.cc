@@ -82,8 +82,8 @@ class CumulativeLogsumexpKernel final : public OpKernel {
     }
   }
 
-  // A sum is e^high (1 + rest): what is added costs an exponential, and the logarithm is waited for by
-  // nothing. Of single precision, or half, functions are computed in it; the rest is not.
+  // A sum is e^high (1 + rest): an addition takes one exponential, and no later element waits for the
+  // logarithm. Functions of floats and halves are computed in single precision, rests in double.
   template <typename T>
   void Scan(const T* from, T* to, const int64_t* first, int64_t length, int64_t step) const {
     using C = ComputeType<T>;
