@@ -287,7 +287,16 @@ def test_audio_spectrogram(window, stride, channels, slices, squared, size):
             np.testing.assert_allclose(out[c, i], wanted, rtol=2e-6, atol=1e-6 * largest)
 
 
-def test_audio_spectrogram_of_what_is_no_number():
+def test_huge_samples_do_not_change_other_slices():
+    samples = np.random.RandomState(2).uniform(-1, 1, (16 * 20, 1)).astype(np.float32)
+    quiet = _run(tf.raw_ops.AudioSpectrogram(input=samples, window_size=16, stride=16))
+    samples[16 * 7 : 16 * 8] *= np.float32(1e37)
+    loud = _run(tf.raw_ops.AudioSpectrogram(input=samples, window_size=16, stride=16))
+    assert np.isinf(loud[0, 7]).any()
+    np.testing.assert_array_equal(np.delete(loud, 7, axis=1), np.delete(quiet, 7, axis=1))
+
+
+def test_audio_spectrogram_of_nan():
     samples = np.zeros((64, 1), np.float32)
     samples[40] = np.nan
     out = _run(tf.raw_ops.AudioSpectrogram(input=samples, window_size=16, stride=16))

@@ -109,14 +109,15 @@ class SpectrogramKernel final : public OpKernel {
           for (int64_t j = 0; j < window; ++j) x[kLines * j + l] = from[j * channels];
         }
       }
-      const float unit = Shape<kLines>(tables.hann.data(), x);
+      float units[kLines];
+      Shape<kLines>(tables.hann.data(), x, units);
       tables.fft.Forward<kLines>(x, scratch);
-      RunLoop([=, bins = bins, squared = squared]() MR_INLINE_LAMBDA {
+      RunLoop([=, &units, bins = bins, squared = squared]() MR_INLINE_LAMBDA {
         for (int64_t k = 0; k < bins; ++k) {
           const float *const re = x + 2 * kLines * k, *const im = re + kLines;
           float* const to = powers + k * kLines;
           ForLanes<kLines>([&](int l) MR_INLINE_LAMBDA {
-            const float power = (re[l] * re[l] + im[l] * im[l]) * unit * unit;
+            const float power = (re[l] * re[l] + im[l] * im[l]) * units[l] * units[l];
             to[l] = squared ? power : std::sqrt(power);
           });
         }
@@ -128,13 +129,11 @@ class SpectrogramKernel final : public OpKernel {
       }
     }
 
-    // Multiplies by the window. Returns the unit of what x holds then: sums of huge samples would overflow,
-    // though their powers do so anyway.
+    // Multiplies by the window, and divides lines of huge samples, whose sums would overflow, by their unit.
     template <int kLines>
-    float Shape(const float* hann, float* x) const {
+    void Shape(const float* hann, float* x, float* units) const {
       constexpr float kHuge = 1e30f, kUnit = 0x1p64f;
-      bool huge = false;
-      RunLoop([=, &huge, window = window]() MR_INLINE_LAMBDA {
+      RunLoop([=, window = window]() MR_INLINE_LAMBDA {
         float most[kLines] = {};
         for (int64_t j = 0; j < window; ++j) {
           const float factor = hann[j];
@@ -145,10 +144,15 @@ class SpectrogramKernel final : public OpKernel {
             most[l] = most[l] < size ? size : most[l];
           });
         }
-        for (const float size : most) huge |= size > kHuge;
-        for (int64_t i = 0; huge && i < kLines * window; ++i) x[i] *= 1 / kUnit;
+        bool huge = false;
+        for (int l = 0; l < kLines; ++l) {
+          units[l] = most[l] > kHuge ? kUnit : 1.0f;
+          huge |= most[l] > kHuge;
+        }
+        for (int64_t j = 0; huge && j < window; ++j) {
+          for (int l = 0; l < kLines; ++l) x[kLines * j + l] *= 1 / units[l];
+        }
       });
-      return huge ? kUnit : 1.0f;
     }
   };
 
