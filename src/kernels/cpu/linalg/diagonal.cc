@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Diagonals and bands of matrices, and Cross. All but Cross support elements of any type.
+// Diagonals and bands of matrices of elements of any type.
 #include "op/diagonals.h"
 
 #include <algorithm>
@@ -263,36 +263,6 @@ class DiagPartKernel final : public OpKernel {
   }
 };
 
-// The cross product of vectors in three dimensions.
-class CrossKernel final : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-  Status Compute(KernelContext& context) override {
-    const Tensor& a = context.input(0);
-    const Tensor& b = context.input(1);
-    if (a.shape() != b.shape()) {
-      return errors::InvalidArgument("Both inputs must be of same shape: ", a.shape(), " vs. ", b.shape());
-    }
-    if (a.rank() < 1) return errors::InvalidArgument("Input must be at least 1D", a.shape());
-    if (a.dim(a.rank() - 1) != 3)
-      return errors::FailedPrecondition("Cross-products are only defined for 3-element vectors.");
-    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, a.shape()));
-    return VisitReal(a.dtype(), NoSuchType(context, a.dtype()), [&]<typename T>() {
-      context.ParallelFor(a.num_elements() / 3, 10, [&](int64_t begin, int64_t end) {
-        for (int64_t i = 3 * begin; i < 3 * end; i += 3) {
-          const T *u = a.data<T>() + i, *v = b.data<T>() + i;
-          T* w = out->data<T>() + i;
-          for (int k = 0; k < 3; ++k) {
-            const int m = (k + 1) % 3, n = (k + 2) % 3;
-            w[k] = Minus(Times(u[m], v[n]), Times(u[n], v[m]));
-          }
-        }
-      });
-      return Status();
-    });
-  }
-};
-
 }  // namespace
 
 void RegisterDiagonalKernels(KernelRegistry& registry) {
@@ -300,7 +270,6 @@ void RegisterDiagonalKernels(KernelRegistry& registry) {
                          DataType::kInt32,    DataType::kInt64, DataType::kComplex64, DataType::kComplex128};
   registry.Register<DiagKernel>(KernelDef("Diag").Types("T", diag));
   registry.Register<DiagPartKernel>(KernelDef("DiagPart").Types("T", diag));
-  registry.Register<CrossKernel>(KernelDef("Cross").Types("T", RealTypes()));
   for (const char* op : {"MatrixDiag", "MatrixDiagV2", "BatchMatrixDiag"})
     registry.Register<MatrixDiagKernel>(KernelDef(op));
   for (const char* op : {"MatrixDiagPart", "MatrixDiagPartV2", "BatchMatrixDiagPart"})

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // CTCGreedyDecoder and CTCBeamSearchDecoder.
+#include <array>
 #include <atomic>
 #include <deque>
 #include <map>
 #include <set>
 
-#include "kernels/cpu/lanes.h"
-#include "kernels/cpu/loop.h"
 #include "kernels/cpu/recurrent/ctc.h"
+#include "kernels/cpu/vector/reduce.h"
 
 namespace millrace {
 namespace {
@@ -28,12 +28,14 @@ Status StoreSequences(KernelContext& context, const std::vector<Sequence>& seque
   MR_ASSIGN_OR_RETURN(Tensor * shape, context.AllocateOutput(shape_at, {2}));
   shape->data<int64_t>()[0] = static_cast<int64_t>(sequences.size());
   shape->data<int64_t>()[1] = longest;
-  int64_t at = 0;
+  int64_t* index = indices->data<int64_t>();
+  int64_t* value = values->data<int64_t>();
   for (size_t b = 0; b < sequences.size(); ++b) {
-    for (size_t i = 0; i < sequences[b].size(); ++i, ++at) {
-      indices->data<int64_t>()[2 * at] = static_cast<int64_t>(b);
-      indices->data<int64_t>()[2 * at + 1] = static_cast<int64_t>(i);
-      values->data<int64_t>()[at] = sequences[b][i];
+    const Sequence& sequence = sequences[b];
+    value = std::copy(sequence.begin(), sequence.end(), value);
+    for (size_t i = 0; i < sequence.size(); ++i, index += 2) {
+      index[0] = static_cast<int64_t>(b);
+      index[1] = static_cast<int64_t>(i);
     }
   }
   return Status();
@@ -56,25 +58,8 @@ class GreedyDecoderKernel final : public OpKernel {
     std::vector<Sequence> sequences(static_cast<size_t>(s.batch));
     const auto decode = [&]<typename T>(const T* scores) {
       context.ParallelFor(s.batch, s.Cost(0.3), [&](int64_t begin, int64_t end) {
-        std::vector<int64_t> best(static_cast<size_t>(s.time));
-        for (int64_t b = begin; b < end; ++b) {
-          const int64_t steps = s.steps[static_cast<size_t>(b)];
-          FindBest(scores + b * s.classes, steps, s.batch * s.classes, s.classes, best.data());
-          Sequence& sequence = sequences[static_cast<size_t>(b)];
-          sequence.resize(static_cast<size_t>(steps));
-          double sum = 0;
-          int64_t last = -1;
-          size_t count = 0;
-          for (int64_t t = 0; t < steps; ++t) {
-            const int64_t found = best[static_cast<size_t>(t)];
-            sum -= static_cast<double>(scores[(t * s.batch + b) * s.classes + found]);
-            sequence[count] = found;
-            count += found != s.blank() && !(merge_ && found == last) ? 1 : 0;
-            last = found;
-          }
-          sequence.resize(count);
-          StoreNumber(sum, b, score);
-        }
+        for (int64_t b = begin; b < end; b += kBlock)
+          DecodeBlock(s, scores, b, std::min(end, b + kBlock), sequences.data(), score->data<T>());
       });
     };
     if (s.tensor->dtype() == DataType::kDouble) {
@@ -86,33 +71,49 @@ class GreedyDecoderKernel final : public OpKernel {
   }
 
  private:
-  // The first of the largest scores of each step; the first class if its score is NaN.
+  static constexpr int64_t kBlock = 64;  // sequences that go through time together
+  // What is known of a sequence after some steps.
+  struct State {
+    double sum;
+    int64_t last, steps;
+    int64_t* to;  // where the next label goes
+  };
+
+  // Sequences [begin, end). Their scores of one step lie side by side.
   template <typename T>
-  static void FindBest(const T* scores, int64_t steps, int64_t stride, int64_t classes, int64_t* best) {
-    RunLoop([=]() MR_INLINE_LAMBDA {
-      constexpr int kLanes = 16;
-      for (int64_t t = 0; t < steps; ++t) {
-        const T* const row = scores + t * stride;
-        T most[kLanes];
-        ForLanes<kLanes>([&](int l) MR_INLINE_LAMBDA { most[l] = row[0]; });
-        int64_t c = 0;
-        for (; c + kLanes <= classes; c += kLanes)
-          ForLanes<kLanes>([&](int l)
-                               MR_INLINE_LAMBDA { most[l] = most[l] < row[c + l] ? row[c + l] : most[l]; });
-        T largest = row[0];
-        for (; c < classes; ++c) largest = largest < row[c] ? row[c] : largest;
-        for (int half = kLanes / 2; half > 0; half /= 2) {
-          for (int l = 0; l < half; ++l) most[l] = most[l] < most[l + half] ? most[l + half] : most[l];
-        }
-        largest = largest < most[0] ? most[0] : largest;
-        int64_t at = classes;
-        for (c = 0; c < classes && at == classes; c += kLanes) {
-          const int64_t end = classes - c < kLanes ? classes - c : kLanes;
-          for (int64_t l = end; l-- > 0;) at = row[c + l] == largest ? c + l : at;
-        }
-        best[t] = at == classes ? 0 : at;
+  void DecodeBlock(const Scores& s, const T* scores, int64_t begin, int64_t end, Sequence* sequences,
+                   T* score) const {
+    std::array<State, kBlock> states;
+    std::array<int64_t, kBlock> best;
+    const int64_t count = end - begin, classes = s.classes, blank = s.blank();
+    const bool merge = merge_;
+    int64_t longest = 0;
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t steps = s.steps[static_cast<size_t>(begin + k)];
+      sequences[begin + k].resize(static_cast<size_t>(steps));
+      states[static_cast<size_t>(k)] = {0, -1, steps, sequences[begin + k].data()};
+      longest = std::max(longest, steps);
+    }
+    for (int64_t t = 0; t < longest; ++t) {
+      const T* row = scores + (t * s.batch + begin) * classes;
+      cpu::ArgMaxRows(row, count, classes, best.data());
+      for (int64_t k = 0; k < count; ++k, row += classes) {
+        State& state = states[static_cast<size_t>(k)];
+        if (t >= state.steps) continue;
+        // If the first score is NaN, it is the one found.
+        const int64_t found = row[0] != row[0] ? 0 : best[static_cast<size_t>(k)];
+        state.sum -= static_cast<double>(row[found]);
+        *state.to = found;
+        state.to += found != blank && !(merge && found == state.last) ? 1 : 0;
+        state.last = found;
       }
-    });
+    }
+    for (int64_t k = 0; k < count; ++k) {
+      const State& state = states[static_cast<size_t>(k)];
+      Sequence& sequence = sequences[begin + k];
+      sequence.resize(static_cast<size_t>(state.to - sequence.data()));
+      score[begin + k] = static_cast<T>(state.sum);
+    }
   }
 
   const bool merge_;

@@ -11,7 +11,8 @@ namespace millrace::cpu {
 namespace {
 
 constexpr double kCostNs = 0.6;        // of an element
-constexpr int64_t kShortRow = 32;      // for shorter rows, one plain loop is faster than two vectorised ones
+constexpr int64_t kShortRow = 8;       // for shorter rows, one plain loop is faster than vectors
+constexpr int64_t kRowBlock = 256;     // rows whose indices are held on the stack
 constexpr int64_t kColumnBlock = 256;  // columns whose best values are held on the stack
 
 template <bool kLargest, typename T>
@@ -29,24 +30,25 @@ int64_t PlainRow(const T* x, int64_t n) {
   return index;
 }
 
-template <bool kLargest, typename T>
-int64_t Row(const T* x, int64_t n) {
-  const ReduceTable& table = ActiveTables().reduce;
-  if constexpr (std::is_same_v<T, float>) {
-    if (n >= kShortRow) return (kLargest ? table.arg_max_f32 : table.arg_min_f32)(x, n);
-  }
-  if constexpr (std::is_same_v<T, double>) {
-    if (n >= kShortRow) return (kLargest ? table.arg_max_f64 : table.arg_min_f64)(x, n);
-  }
-  return PlainRow<kLargest>(x, n);
-}
-
 void StoreIndex(DataType index_type, void* out, int64_t at, int64_t index) {
   if (index_type == DataType::kInt32) {
     static_cast<int32_t*>(out)[at] = static_cast<int32_t>(index);
   } else {
     static_cast<int64_t*>(out)[at] = index;
   }
+}
+
+// The rows of a block.
+template <bool kLargest, typename T>
+void Rows(const T* x, int64_t rows, int64_t n, int64_t* index) {
+  const ReduceTable& table = ActiveTables().reduce;
+  if constexpr (std::is_same_v<T, float>) {
+    if (n >= kShortRow) return (kLargest ? table.arg_max_f32 : table.arg_min_f32)(x, rows, n, index);
+  }
+  if constexpr (std::is_same_v<T, double>) {
+    if (n >= kShortRow) return (kLargest ? table.arg_max_f64 : table.arg_min_f64)(x, rows, n, index);
+  }
+  for (int64_t r = 0; r < rows; ++r) index[r] = PlainRow<kLargest>(x + r * n, n);
 }
 
 // One block of columns of one [reduce, inner] plane.
@@ -78,8 +80,12 @@ void Run(const ReduceShape& shape, const T* in, DataType index_type, void* out, 
     ForUnits(parallel, (shape.outer - 1) / block + 1, kCostNs * static_cast<double>(block * shape.reduce),
              [&](int64_t begin, int64_t end) {
                const int64_t last = std::min(shape.outer, end * block);
-               for (int64_t i = begin * block; i < last; ++i) {
-                 StoreIndex(index_type, out, i, Row<kLargest>(in + i * shape.reduce, shape.reduce));
+               std::array<int64_t, kRowBlock> index;
+               for (int64_t first = begin * block; first < last; first += kRowBlock) {
+                 const int64_t rows = std::min(kRowBlock, last - first);
+                 Rows<kLargest>(in + first * shape.reduce, rows, shape.reduce, index.data());
+                 for (int64_t r = 0; r < rows; ++r)
+                   StoreIndex(index_type, out, first + r, index[static_cast<size_t>(r)]);
                }
              });
     return;
@@ -152,6 +158,14 @@ void ArgMax(DataType type, const ReduceShape& shape, const void* in, DataType in
 void ArgMin(DataType type, const ReduceShape& shape, const void* in, DataType index_type, void* out,
             Parallel& parallel) {
   ArgReduce<false>(type, shape, in, index_type, out, parallel);
+}
+
+void ArgMaxRows(const float* in, int64_t rows, int64_t n, int64_t* out) {
+  Rows<true>(in, rows, n, out);
+}
+
+void ArgMaxRows(const double* in, int64_t rows, int64_t n, int64_t* out) {
+  Rows<true>(in, rows, n, out);
 }
 
 }  // namespace millrace::cpu

@@ -39,4 +39,8 @@ void ArgMax(DataType type, const ReduceShape& shape, const void* in, DataType in
 void ArgMin(DataType type, const ReduceShape& shape, const void* in, DataType index_type, void* out,
             Parallel& parallel);
 
+// The same for the rows of a matrix, on the calling thread. REQUIRES: n >= 1.
+void ArgMaxRows(const float* in, int64_t rows, int64_t n, int64_t* out);
+void ArgMaxRows(const double* in, int64_t rows, int64_t n, int64_t* out);
+
 }  // namespace millrace::cpu

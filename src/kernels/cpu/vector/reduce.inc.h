@@ -168,21 +168,11 @@ void PlainColumns(const void* in, int64_t rows, int64_t stride, int64_t columns,
   }
 }
 
-// The integer type of the size of an element.
-template <typename T>
-struct PlaceOf {
-  using Int = int64_t;
-};
-template <>
-struct PlaceOf<float> {
-  using Int = int32_t;
-};
-
+// The index of the first of the largest (smallest) numbers of a row that are not NaN; 0 if all are.
 template <typename T, bool kLargest>
-int64_t ArgRow(const void* in, int64_t n) {
+MR_INLINE int64_t ArgRow(const T* x, int64_t n) {
   using V = typename Fp<T>::Vec;
   constexpr int kLanes = Fp<T>::kLanes;
-  const T* x = (const T*)in;
   const auto pick = [](V a, V b) { return kLargest ? Max(a, b) : Min(a, b); };  // b where a is NaN
   V best = Set(kLargest ? -Fp<T>::kInf : Fp<T>::kInf);
   int64_t i = 0;
@@ -196,33 +186,27 @@ int64_t ArgRow(const void* in, int64_t n) {
   }
   for (; i + kLanes <= n; i += kLanes) best = pick(Load(x + i), best);
   if (i < n) best = pick(FirstLanes(LoadPart(x + i, n - i), best, n - i), best);
-  const T value = Across(best, pick);
-  // The first index in a block, by loops that the compiler vectorises; the last block may overlap another.
-  const auto first = [value]<int kCount>(const T* block) {
-    using Int = typename PlaceOf<T>::Int;
-    Int place = kCount;
-    for (Int k = 0; k < kCount; ++k) {
-      const Int at = block[k] == value ? k : kCount;
-      place = at < place ? at : place;
-    }
-    return (int64_t)place;
-  };
-  int64_t begin = 0;
-  for (; begin + 64 <= n; begin += 64) {
-    if (const int64_t k = first.template operator()<64>(x + begin); k < 64) return begin + k;
+  const V value = Set(Across(best, pick));
+  // Whether a number is the one wanted, as a bit for each of 64. No branch depends on where it is.
+  constexpr int kWhole = 64;
+  for (i = 0; i + kWhole <= n; i += kWhole) {
+    uint64_t found = 0;
+    for (int k = 0; k < kWhole; k += kLanes) found |= (uint64_t)EqualLanes(Load(x + i + k), value) << k;
+    if (found != 0) return i + __builtin_ctzll(found);
   }
-  constexpr int kShort = 32;
-  if (n < kShort) {
-    for (; begin < n; ++begin) {
-      if (x[begin] == value) return begin;
-    }
-    return 0;
+  uint64_t found = 0;
+  int64_t k = 0;
+  for (; i + k + kLanes <= n; k += kLanes) found |= (uint64_t)EqualLanes(Load(x + i + k), value) << k;
+  if (const int64_t rest = n - i - k; rest > 0) {
+    found |= (uint64_t)(EqualLanes(LoadPart(x + i + k, rest), value) & ((1u << rest) - 1)) << k;
   }
-  for (; begin < n; begin += kShort) {
-    const int64_t at = begin + kShort <= n ? begin : n - kShort;
-    if (const int64_t k = first.template operator()<kShort>(x + at); k < kShort) return at + k;
-  }
-  return 0;  // only NaNs
+  return found != 0 ? i + __builtin_ctzll(found) : 0;
+}
+
+template <typename T, bool kLargest>
+void ArgRows(const void* in, int64_t rows, int64_t n, int64_t* out) {
+  const T* x = (const T*)in;
+  for (int64_t r = 0; r < rows; ++r) out[r] = ArgRow<T, kLargest>(x + r * n, n);
 }
 
 template <typename T, ReduceKind... kKinds>
@@ -253,10 +237,10 @@ constexpr ReduceTable MakeReduceTable() {
   AddInteger<uint32_t, uint32_t>(table.of[(int)PlainType::kUint32]);
   AddInteger<uint64_t, uint64_t>(table.of[(int)PlainType::kUint64]);
   AddPlain<BoolByte, kMax, kMin>(table.of[(int)PlainType::kBool]);
-  table.arg_max_f32 = ArgRow<float, true>;
-  table.arg_min_f32 = ArgRow<float, false>;
-  table.arg_max_f64 = ArgRow<double, true>;
-  table.arg_min_f64 = ArgRow<double, false>;
+  table.arg_max_f32 = ArgRows<float, true>;
+  table.arg_min_f32 = ArgRows<float, false>;
+  table.arg_max_f64 = ArgRows<double, true>;
+  table.arg_min_f64 = ArgRows<double, false>;
   return table;
 }
 

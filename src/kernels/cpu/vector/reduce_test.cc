@@ -325,6 +325,33 @@ TEST_P(ReduceTest, ArgMaxOfInfinitiesAndHalfs) {
   EXPECT_EQ(index, 2);
 }
 
+template <typename T>
+void ExpectArgMaxRows() {
+  std::minstd_rand random(32);
+  constexpr int64_t kRows = 5;
+  for (int64_t n = 1; n <= 200; ++n) {
+    std::vector<T> in(static_cast<size_t>(kRows * n));
+    for (T& x : in)
+      x = random() % 9 == 0 ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(random() % 30) - 20;
+    std::fill_n(in.begin(), n, std::numeric_limits<T>::quiet_NaN());
+    std::vector<int64_t> found(kRows);
+    ArgMaxRows(in.data(), kRows, n, found.data());
+    for (int64_t r = 0; r < kRows; ++r) {
+      const T* row = in.data() + r * n;
+      int64_t expected = -1;
+      for (int64_t i = 0; i < n; ++i) {
+        if (row[i] == row[i] && (expected < 0 || row[i] > row[expected])) expected = i;
+      }
+      ASSERT_EQ(found[static_cast<size_t>(r)], std::max<int64_t>(0, expected)) << n;
+    }
+  }
+}
+
+TEST_P(ReduceTest, ArgMaxRowsOfEveryLength) {
+  ExpectArgMaxRows<float>();
+  ExpectArgMaxRows<double>();
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa, ReduceTest, EachIsa(), IsaName);
 
 }  // namespace

@@ -285,6 +285,25 @@ MR_INLINE typename ElementOf<V>::T Across(V v, F f) {
   return f(v, SwapLanes<1>(v))[0];
 }
 
+// Whether lane k of both is equal, as bit k.
+#if defined(__AVX512F__)
+MR_INLINE uint32_t EqualLanes(VecF a, VecF b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ); }
+MR_INLINE uint32_t EqualLanes(VecD a, VecD b) { return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_EQ_OQ); }
+#elif defined(__AVX2__)
+MR_INLINE uint32_t EqualLanes(VecF a, VecF b) { return (uint32_t)_mm256_movemask_ps((__m256)(a == b)); }
+MR_INLINE uint32_t EqualLanes(VecD a, VecD b) { return (uint32_t)_mm256_movemask_pd((__m256d)(a == b)); }
+#elif defined(__x86_64__)
+MR_INLINE uint32_t EqualLanes(VecF a, VecF b) { return (uint32_t)_mm_movemask_ps((__m128)(a == b)); }
+MR_INLINE uint32_t EqualLanes(VecD a, VecD b) { return (uint32_t)_mm_movemask_pd((__m128d)(a == b)); }
+#else
+template <typename V>
+MR_INLINE uint32_t EqualLanes(V a, V b) {
+  uint32_t bits = 0;
+  for (int i = 0; i < FpOf<V>::kLanes; ++i) bits |= (a[i] == b[i] ? 1u : 0u) << i;
+  return bits;
+}
+#endif
+
 // The first n lanes of v, the others of rest.
 template <typename V>
 MR_INLINE V FirstLanes(V v, V rest, int64_t n) {

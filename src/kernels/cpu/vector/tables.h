@@ -61,11 +61,11 @@ inline constexpr int kReduceKinds = static_cast<int>(ReduceKind::kCount);
 
 struct ReduceTable {
   ReduceFns of[kPlainTypes][kReduceKinds];
-  // The index of the first largest (smallest) of n >= 1 elements, ignoring NaNs.
-  int64_t (*arg_max_f32)(const void* in, int64_t n);
-  int64_t (*arg_min_f32)(const void* in, int64_t n);
-  int64_t (*arg_max_f64)(const void* in, int64_t n);
-  int64_t (*arg_min_f64)(const void* in, int64_t n);
+  // For each row, the index of the first largest (smallest) of its n >= 1 elements, ignoring NaNs.
+  void (*arg_max_f32)(const void* in, int64_t rows, int64_t n, int64_t* out);
+  void (*arg_min_f32)(const void* in, int64_t rows, int64_t n, int64_t* out);
+  void (*arg_max_f64)(const void* in, int64_t rows, int64_t n, int64_t* out);
+  void (*arg_min_f64)(const void* in, int64_t rows, int64_t n, int64_t* out);
 };
 
 template <typename T>
