@@ -79,36 +79,61 @@ std::vector<int64_t> FindDistinct(const Slices<T>& slices, Index* id) {
   return first;
 }
 
-// The same for numbers: with a hash table that is at most half full.
-template <typename T, typename Index>
-std::vector<int64_t> FindDistinctNumbers(const T* data, int64_t n, Index* id) {
-  std::vector<int64_t> first;
-  std::vector<int64_t> table(64, -1);  // indices in `first`
-  const auto slot_of = [&](const T& value) {
-    size_t slot = HashOf(value) & (table.size() - 1);
-    while (table[slot] >= 0 && !(data[first[static_cast<size_t>(table[slot])]] == value))
-      slot = (slot + 1) & (table.size() - 1);
+// The places of distinct values in `data`, in a hash table that is at most half full. A NaN is equal to nothing, and
+// never in the table.
+template <typename T>
+class ValueTable {
+ public:
+  explicit ValueTable(const T* data) : data_(data) {}
+
+  bool Contains(const T& value) const { return slots_[SlotOf(value)] >= 0; }
+  // The first place with a value equal to data[place]; `place` itself when it is new.
+  int64_t FindOrAdd(int64_t place) {
+    const T& value = data_[place];
+    if (!(value == value)) return place;
+    int64_t& slot = slots_[SlotOf(value)];
+    if (slot >= 0) return slot;
+    slot = place;
+    if (2 * ++size_ > mask_) Grow();
+    return place;
+  }
+
+ private:
+  // Where the value is, or an empty slot.
+  size_t SlotOf(const T& value) const {
+    const int64_t* const slots = slots_.data();
+    const size_t mask = mask_;
+    size_t slot = HashOf(value) & mask;
+    while (slots[slot] >= 0 && !(data_[slots[slot]] == value)) slot = (slot + 1) & mask;
     return slot;
-  };
-  for (int64_t i = 0; i < n; ++i) {
-    const auto next = static_cast<int64_t>(first.size());
-    if (!(data[i] == data[i])) {  // NaN is never found
-      first.push_back(i);
-      id[i] = static_cast<Index>(next);
+  }
+  void Grow() {
+    std::vector<int64_t> old(2 * slots_.size(), -1);
+    old.swap(slots_);
+    mask_ = slots_.size() - 1;
+    for (const int64_t place : old) {
+      if (place >= 0) slots_[SlotOf(data_[place])] = place;
+    }
+  }
+
+  const T* const data_;
+  std::vector<int64_t> slots_ = std::vector<int64_t>(64, -1);
+  size_t mask_ = 63, size_ = 0;
+};
+
+// The same as FindDistinct, for single values.
+template <typename T, typename Index>
+std::vector<int64_t> FindDistinctValues(std::span<const T> values, Index* id) {
+  std::vector<int64_t> first;
+  ValueTable<T> table(values.data());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t place = table.FindOrAdd(static_cast<int64_t>(i));
+    if (place != static_cast<int64_t>(i)) {
+      id[i] = id[place];
       continue;
     }
-    const size_t slot = slot_of(data[i]);
-    if (table[slot] < 0) {
-      table[slot] = next;
-      first.push_back(i);
-    }
-    id[i] = static_cast<Index>(table[slot]);
-    if (2 * first.size() < table.size()) continue;
-    table.assign(2 * table.size(), -1);
-    for (size_t k = 0; k < first.size(); ++k) {
-      const T& value = data[first[k]];
-      if (value == value) table[slot_of(value)] = static_cast<int64_t>(k);
-    }
+    id[i] = static_cast<Index>(first.size());
+    first.push_back(place);
   }
   return first;
 }
@@ -143,13 +168,11 @@ class UniqueKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(VisitDataType(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
       if constexpr (kComparable<T>) {
         const Slices<T> slices{in.data<T>(), outer, n, inner};
-        if constexpr (std::is_arithmetic_v<T>) {
-          if (outer == 1 && inner == 1) {
-            first = ids->dtype() == DataType::kInt32
-                        ? FindDistinctNumbers(slices.data, n, ids->data<int32_t>())
-                        : FindDistinctNumbers(slices.data, n, ids->data<int64_t>());
-            return Status();
-          }
+        if (outer == 1 && inner == 1) {
+          first = ids->dtype() == DataType::kInt32
+                      ? FindDistinctValues(in.flat<T>(), ids->data<int32_t>())
+                      : FindDistinctValues(in.flat<T>(), ids->data<int64_t>());
+          return Status();
         }
         first = ids->dtype() == DataType::kInt32 ? FindDistinct(slices, ids->data<int32_t>())
                                                  : FindDistinct(slices, ids->data<int64_t>());
@@ -228,31 +251,13 @@ class ListDiffKernel final : public OpKernel {
  private:
   template <typename T>
   static std::vector<int64_t> Left(std::span<const T> x, std::span<const T> y) {
-    // The values of y in a hash table that is at most half full. NaN is never found.
-    std::vector<const T*> table(64);
-    size_t count = 0;
-    const auto slot_of = [&](const T& value) {
-      size_t slot = HashOf(value) & (table.size() - 1);
-      while (table[slot] != nullptr && !(*table[slot] == value)) slot = (slot + 1) & (table.size() - 1);
-      return slot;
-    };
-    for (const T& value : y) {
-      if (!(value == value)) continue;
-      const size_t slot = slot_of(value);
-      if (table[slot] != nullptr) continue;
-      table[slot] = &value;
-      if (2 * ++count < table.size()) continue;
-      std::vector<const T*> smaller(2 * table.size());
-      table.swap(smaller);
-      for (const T* const known : smaller) {
-        if (known != nullptr) table[slot_of(*known)] = known;
-      }
-    }
+    ValueTable<T> table(y.data());
+    for (size_t i = 0; i < y.size(); ++i) table.FindOrAdd(static_cast<int64_t>(i));
     std::vector<int64_t> left(x.size());
     size_t kept = 0;
     for (size_t i = 0; i < x.size(); ++i) {
       left[kept] = static_cast<int64_t>(i);
-      kept += table[slot_of(x[i])] == nullptr ? 1 : 0;
+      kept += table.Contains(x[i]) ? 0 : 1;
     }
     left.resize(kept);
     return left;
