@@ -206,7 +206,7 @@ def test_buckets(dtype: Any, boundaries: int) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("length", [1, 31, 32, 33, 63, 64, 65, 95, 97, 128, 200])
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 95, 97, 128, 200])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_places_of_extrema(dtype: Any, length: int) -> None:
     x = np.random.RandomState(length).randint(-3, 4, (40, length)).astype(dtype)

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NonMaxSuppression in all its versions, and CombinedNonMaxSuppression.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -35,10 +36,70 @@ struct Candidate {
   bool operator<(const Candidate& o) const { return score == o.score ? box > o.box : score < o.score; }
 };
 
+// Boxes by their scores as numbers that ascend from the best to the worst; of equal scores the first box
+// comes first. They are sorted as far as they are asked for.
+class Ranking {
+ public:
+  Ranking(std::span<const float> scores, float above) : keys_(scores.size()) {
+    size_t count = 0;
+    for (size_t i = 0; i < scores.size(); ++i) {
+      const auto bits = std::bit_cast<uint32_t>(scores[i] + 0.0f);  // -0 becomes 0
+      const uint32_t ascending = bits >> 31 != 0 ? bits : ~bits & 0x7fffffffu;
+      keys_[count] = uint64_t{ascending} << 32 | i;
+      count += scores[i] > above ? 1 : 0;
+    }
+    keys_.resize(count);
+  }
+  // The next box, or -1.
+  int32_t Next() {
+    if (next_ == sorted_ && !Sort()) return -1;
+    return static_cast<int32_t>(keys_[next_++] & 0xffffffffu);
+  }
+
+ private:
+  bool Sort() {
+    if (sorted_ == keys_.size()) return false;
+    const auto begin = keys_.begin() + static_cast<int64_t>(sorted_);
+    sorted_ = std::min(keys_.size(), std::max<size_t>(2 * sorted_, 256));
+    const auto end = keys_.begin() + static_cast<int64_t>(sorted_);
+    if (end != keys_.end()) std::nth_element(begin, end, keys_.end());
+    std::sort(begin, end);
+    return true;
+  }
+
+  std::vector<uint64_t> keys_;
+  size_t next_ = 0, sorted_ = 0;
+};
+
+// Boxes that overlap a selected one are removed, the others keep their scores. False if an overlap is NaN or
+// infinite, which changes scores.
+template <typename Overlap>
+bool SelectHard(std::span<const float> scores, const Limits& limits, Overlap overlap, Selection* out) {
+  Ranking ranking(scores, limits.score);
+  while (static_cast<int64_t>(out->boxes.size()) < limits.most) {
+    const int32_t box = ranking.Next();
+    if (box < 0) break;
+    bool keep = true;
+    for (size_t j = out->boxes.size(); j > 0 && keep; --j) {
+      const float shared = overlap(box, out->boxes[j - 1]);
+      if (!std::isfinite(shared)) return false;
+      keep = shared <= limits.overlap;
+    }
+    if (!keep) continue;
+    out->boxes.push_back(box);
+    out->scores.push_back(scores[static_cast<size_t>(box)]);
+  }
+  return true;
+}
+
 // Selects the best remaining box, unless it overlaps a selected one. Scores that are not above the threshold,
 // including NaN, are skipped.
 template <typename Overlap>
 Selection Select(std::span<const float> scores, const Limits& limits, Overlap overlap) {
+  Selection out;
+  if (limits.sigma <= 0 && !std::isnan(limits.overlap) && SelectHard(scores, limits, overlap, &out))
+    return out;
+  out = {};
   std::vector<Candidate> candidates;
   candidates.reserve(scores.size());
   for (size_t i = 0; i < scores.size(); ++i) {
@@ -48,7 +109,6 @@ Selection Select(std::span<const float> scores, const Limits& limits, Overlap ov
   std::priority_queue queue(std::less<Candidate>(), std::move(candidates));
   const bool soft = limits.sigma > 0;
   const float scale = soft ? -0.5f / limits.sigma : 0;
-  Selection out;
   while (static_cast<int64_t>(out.boxes.size()) < limits.most && !queue.empty()) {
     Candidate next = queue.top();
     queue.pop();

@@ -24,9 +24,18 @@ Status OutputPart(KernelContext& context, const SparseParts& sparse, std::span<c
   MR_ASSIGN_OR_RETURN(Tensor* const values, context.AllocateOutput(values_output, TensorShape({n})));
   MR_ASSIGN_OR_RETURN(Tensor* const shape, context.AllocateOutput(shape_output, TensorShape({rank})));
   int64_t* to = indices->data<int64_t>();
-  for (const int64_t i : elements) {
-    const int64_t* const index = sparse.index(i);
-    for (int d = 0; d < rank; ++d) *to++ = index[d] - begin[static_cast<size_t>(d)];
+  if (rank == 2) {
+    const int64_t* const all = sparse.indices->data<int64_t>();
+    const int64_t row = begin[0], column = begin[1];
+    for (const int64_t i : elements) {
+      *to++ = all[2 * i] - row;
+      *to++ = all[2 * i + 1] - column;
+    }
+  } else {
+    for (const int64_t i : elements) {
+      const int64_t* const index = sparse.index(i);
+      for (int d = 0; d < rank; ++d) *to++ = index[d] - begin[static_cast<size_t>(d)];
+    }
   }
   TakeRows(sparse.values->dtype(), sparse.values->raw_data(), elements, 1, values->raw_data());
   std::copy(size.begin(), size.end(), shape->data<int64_t>());
@@ -255,32 +264,54 @@ class SparseSplitKernel final : public OpKernel {
     }
     MR_RETURN_IF_ERROR(CheckInBounds(sparse));
     std::vector<int64_t> begin(sparse.shape.size(), 0), sizes(sparse.shape.begin(), sparse.shape.end());
-    std::vector<int64_t> starts;  // of the parts except the first
-    for (int64_t i = 1; i < n; ++i) starts.push_back(i * (size / n) + std::min<int64_t>(i, size % n));
-    // The elements by part, in each part in their order.
-    std::vector<int64_t> counts(static_cast<size_t>(n) + 1, 0);
-    std::vector<int32_t> parts(static_cast<size_t>(sparse.size()));
-    const int64_t* at = sparse.indices->data<int64_t>() + axis;
-    for (int32_t& part : parts) {
-      part = static_cast<int32_t>(
-          CountBefore(starts.data(), n - 1, [place = *at](int64_t start) { return start <= place; }));
-      ++counts[static_cast<size_t>(part) + 1];
-      at += sparse.rank();
-    }
-    std::partial_sum(counts.begin(), counts.end(), counts.begin());
-    std::vector<int64_t> elements(parts.size()), next(counts.begin(), counts.end());
-    for (size_t i = 0; i < parts.size(); ++i) {
-      int64_t& place = next[static_cast<size_t>(parts[i])];
-      elements[static_cast<size_t>(place++)] = static_cast<int64_t>(i);
-    }
+    std::vector<int64_t> starts;  // of the parts, and the end of the last
+    for (int64_t i = 0; i <= n; ++i) starts.push_back(i * (size / n) + std::min<int64_t>(i, size % n));
+    const auto elements = std::make_unique_for_overwrite<int64_t[]>(static_cast<size_t>(sparse.size()));
+    const std::vector<int64_t> ends = OrderByPart(sparse, axis, starts, elements.get());
+    const int64_t* from = elements.get();
     for (int i = 0; i < n; ++i) {
       const auto part = static_cast<size_t>(i);
-      begin[static_cast<size_t>(axis)] = i == 0 ? 0 : starts[part - 1];
-      sizes[static_cast<size_t>(axis)] = size / n + (i < size % n ? 1 : 0);
-      const std::span<const int64_t> own(elements.data() + counts[part], elements.data() + counts[part + 1]);
+      begin[static_cast<size_t>(axis)] = starts[part];
+      sizes[static_cast<size_t>(axis)] = starts[part + 1] - starts[part];
+      const std::span<const int64_t> own(from, elements.get() + ends[part]);
       MR_RETURN_IF_ERROR(OutputPart(context, sparse, own, begin, sizes, i, n + i, 2 * n + i));
+      from += own.size();
     }
     return Status();
+  }
+
+ private:
+  // The elements by part, in each part in their order. Returns where each part ends.
+  static std::vector<int64_t> OrderByPart(const SparseParts& sparse, int64_t axis,
+                                          std::span<const int64_t> starts, int64_t* elements) {
+    const size_t n = starts.size() - 1;
+    const int64_t count = sparse.size(), rank = sparse.rank();
+    const int64_t* const places = sparse.indices->data<int64_t>() + axis;
+    std::vector<int64_t> ends(n);
+    constexpr size_t kFewParts = 6;  // a pass for each takes less time than counters in memory
+    if (n <= kFewParts) {
+      int64_t found = 0;
+      for (size_t part = 0; part < n; ++part) {
+        const int64_t begin = starts[part], end = starts[part + 1], *at = places;
+        for (int64_t i = 0; i < count && found < count; ++i, at += rank) {
+          elements[found] = i;
+          found += (*at >= begin) & (*at < end) ? 1 : 0;
+        }
+        ends[part] = found;
+      }
+      return ends;
+    }
+    const auto parts = std::make_unique_for_overwrite<int32_t[]>(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t place = places[i * rank];
+      parts[static_cast<size_t>(i)] = static_cast<int32_t>(CountBefore(
+          starts.data() + 1, static_cast<int64_t>(n) - 1, [place](int64_t start) { return start <= place; }));
+      ++ends[static_cast<size_t>(parts[static_cast<size_t>(i)])];
+    }
+    std::exclusive_scan(ends.begin(), ends.end(), ends.begin(), int64_t{0});
+    for (int64_t i = 0; i < count; ++i)
+      elements[ends[static_cast<size_t>(parts[static_cast<size_t>(i)])]++] = i;
+    return ends;
   }
 };
 

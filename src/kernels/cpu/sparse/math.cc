@@ -13,7 +13,7 @@ namespace millrace {
 namespace {
 
 // -1, 0 or 1 if the first of two indices is before, equal to, or after the second one.
-int Compare(const int64_t* a, const int64_t* b, int rank) {
+inline int Compare(const int64_t* a, const int64_t* b, int rank) {
   for (int d = 0; d < rank; ++d) {
     if (a[d] != b[d]) return a[d] < b[d] ? -1 : 1;
   }
@@ -175,7 +175,8 @@ class SparseAddGradKernel final : public OpKernel {
       MR_ASSIGN_OR_RETURN(Tensor* const out,
                           context.AllocateOutput(i - 1, TensorShape({context.input(i).dim(0)})));
       const Status put = VisitNumber(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
-        Put<T>(context.input(i), sums, grad, out->data<T>());
+        const auto fn = sums.dim(1) == 2 ? Put<2, T> : Put<0, T>;
+        fn(context.input(i), sums, grad, out->data<T>());
         return Status();
       });
       MR_RETURN_IF_ERROR(put);
@@ -184,17 +185,17 @@ class SparseAddGradKernel final : public OpKernel {
   }
 
  private:
-  template <typename T>
+  template <int kRank, typename T>
   static void Put(const Tensor& indices, const Tensor& sums, const Tensor& grad, T* to) {
-    const int rank = static_cast<int>(indices.dim(1));
-    const int64_t* const own = indices.data<int64_t>();
-    const int64_t* const of_sum = sums.data<int64_t>();
-    int64_t k = 0;
-    for (int64_t i = 0; i < indices.dim(0); ++i) {
+    const int rank = kRank > 0 ? kRank : static_cast<int>(indices.dim(1));
+    const int64_t* own = indices.data<int64_t>();
+    const int64_t* of_sum = sums.data<int64_t>();
+    const T* value = grad.data<T>();
+    const T* const end = value + sums.dim(0);
+    for (int64_t i = 0; i < indices.dim(0); ++i, own += rank) {
       int order = 1;
-      while (k < sums.dim(0) && (order = Compare(of_sum + k * rank, own + i * rank, rank)) < 0) ++k;
-      const bool there = k < sums.dim(0) && order == 0;
-      to[i] = there ? grad.data<T>()[k] : T(0.0f);
+      for (; value < end && (order = Compare(of_sum, own, rank)) < 0; of_sum += rank) ++value;
+      to[i] = value < end && order == 0 ? *value : T(0.0f);
     }
   }
 };

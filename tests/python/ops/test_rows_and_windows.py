@@ -1,0 +1,178 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that go through rows by vectors, or treat windows that are apart by themselves, beside plain loops.
+
+Sizes lie on both sides of every block.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import millrace as tf
+
+
+def run(*fetches: Any) -> Any:
+    with tf.Session() as session:
+        return session.run(fetches if len(fetches) > 1 else fetches[0])
+
+
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("batch, classes", [(1, 1), (3, 5), (63, 8), (64, 17), (130, 40)])
+def test_greedy_decoding(batch: int, classes: int, dtype: Any, merge: bool) -> None:
+    drawn = np.random.RandomState(batch)
+    scores = drawn.randint(-3, 4, (6, batch, classes)).astype(dtype)  # with ties, of which the first counts
+    scores[drawn.uniform(size=scores.shape) < 0.1] = np.nan
+    lengths = drawn.randint(0, 7, batch).astype(np.int32)
+    lengths[0] = 6
+    indices, values, shape, sums = run(
+        *tf.raw_ops.CTCGreedyDecoder(inputs=scores, sequence_length=lengths, merge_repeated=merge)
+    )
+    want = []
+    for b in range(batch):
+        last, total, count = -1, 0.0, 0
+        for t in range(lengths[b]):
+            row = scores[t, b]
+            best = 0  # NaN is found only at the begin
+            for c in range(classes):
+                if row[c] > row[best]:
+                    best = c
+            total -= row[best]
+            if best != classes - 1 and not (merge and best == last):
+                want.append((b, count, best))
+                count += 1
+            last = best
+        np.testing.assert_array_equal(sums[b, 0], total)
+    assert [(*map(int, at), int(v)) for at, v in zip(indices, values, strict=True)] == want
+    assert shape.tolist() == [batch, max([k + 1 for _, k, _ in want], default=0)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 16, 33, 1000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint8])
+def test_cross_products(dtype: Any, n: int) -> None:
+    drawn = np.random.RandomState(n)
+    a, b = drawn.randint(-9, 10, (n, 3)), drawn.randint(-9, 10, (n, 3))
+    with np.errstate(invalid="ignore"):
+        want = np.stack([a[:, i - 2] * b[:, i - 1] - a[:, i - 1] * b[:, i - 2] for i in range(3)], 1)
+    got = run(tf.raw_ops.Cross(a=a.astype(dtype), b=b.astype(dtype)))
+    np.testing.assert_array_equal(got, want.astype(dtype))
+
+
+def shared_area(a: Any, b: Any) -> Any:
+    low, high = np.maximum(a[:2], b[:2]), np.minimum(a[2:], b[2:])
+    both = np.prod(np.maximum(high - low, np.float32(0)))
+    return both / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - both)
+
+
+@pytest.mark.parametrize("most", [0, 3, 10000])
+@pytest.mark.parametrize("n", [0, 1, 40, 256, 257, 700])
+def test_suppression(n: int, most: int) -> None:
+    drawn = np.random.RandomState(n)
+    scores = (drawn.randint(-20, 200, n) / 8).astype(np.float32)  # of equal ones the first box counts
+    scores[drawn.uniform(size=n) < 0.05] = np.nan
+    scores[drawn.uniform(size=n) < 0.05] = -0.0
+    overlaps = drawn.uniform(0, 1.2, (n, n)).astype(np.float32)
+    corners = drawn.uniform(0, 4, (n, 2)).astype(np.float32)
+    boxes = np.concatenate([corners, corners + drawn.uniform(0.1, 2, (n, 2)).astype(np.float32)], 1)
+    for least in (-1.0, 0.0, 9.0):
+        order = sorted((i for i in range(n) if scores[i] > least), key=lambda i: (-scores[i], i))
+        kept: list[int] = []
+        by_area: list[int] = []
+        for i in order:
+            if len(kept) < most and all(overlaps[i, j] <= 1.1 for j in kept):
+                kept.append(i)
+            if len(by_area) < most and all(shared_area(boxes[i], boxes[j]) <= 0.25 for j in by_area):
+                by_area.append(i)
+        given = {"scores": scores, "max_output_size": most, "score_threshold": least}
+        got = run(
+            tf.raw_ops.NonMaxSuppressionWithOverlaps(overlaps=overlaps, overlap_threshold=1.1, **given),
+            tf.raw_ops.NonMaxSuppressionV3(boxes=boxes, iou_threshold=0.25, **given),
+        )
+        assert got[0].tolist() == kept
+        assert got[1].tolist() == by_area
+
+
+def test_suppression_with_overlaps_that_are_not_numbers() -> None:
+    """A box whose overlap with a selected one is NaN stays, with a score of zero."""
+    nan = np.float32(np.nan)
+    overlaps = np.asarray([[1, 0, 0], [nan, 1, 0], [0, 0, 1]], np.float32)
+    given = {"overlaps": overlaps, "scores": np.asarray([3, 2, 1], np.float32), "max_output_size": 3}
+    for least, want in ((-1.0, [0, 2, 1]), (0.5, [0, 2])):
+        got = run(
+            tf.raw_ops.NonMaxSuppressionWithOverlaps(overlap_threshold=0.5, score_threshold=least, **given)
+        )
+        assert got.tolist() == want
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize("parts", [1, 2, 5, 6, 7, 20])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_sparse_splits(rank: int, parts: int, in_order: bool) -> None:
+    shape = np.asarray([23, 21, 20][:rank], np.int64)
+    drawn = np.random.RandomState(rank)
+    indices = np.argwhere(drawn.uniform(size=shape) < 0.3)
+    if not in_order:
+        indices = indices[drawn.permutation(len(indices))]
+    values = np.arange(len(indices), dtype=np.float64)
+    for axis in range(rank):
+        got = run(
+            *tf.raw_ops.SparseSplit(
+                split_dim=axis, indices=indices, values=values, shape=shape, num_split=parts
+            )
+        )
+        begin = 0
+        for i in range(parts):
+            size = shape[axis] // parts + (i < shape[axis] % parts)
+            own = (indices[:, axis] >= begin) & (indices[:, axis] < begin + size)
+            moved, resized = indices[own].copy(), shape.copy()
+            moved[:, axis] -= begin
+            resized[axis] = size
+            np.testing.assert_array_equal(got[0][i], moved)
+            np.testing.assert_array_equal(got[1][i], values[own])
+            np.testing.assert_array_equal(got[2][i], resized)
+            begin += size
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_gradients_of_sparse_sums(rank: int) -> None:
+    drawn = np.random.RandomState(rank)
+    a, b, kept = (np.argwhere(drawn.uniform(size=(9, 7, 5)[:rank]) < p) for p in (0.5, 0.3, 0.8))
+    grads = drawn.randint(1, 100, len(kept)).astype(np.float32)
+    of = {tuple(at): grad for at, grad in zip(kept.tolist(), grads, strict=True)}
+    got = run(
+        *tf.raw_ops.SparseAddGrad(backprop_val_grad=grads, a_indices=a, b_indices=b, sum_indices=kept)
+    )
+    for indices, found in zip((a, b), got, strict=True):
+        np.testing.assert_array_equal(found, [of.get(tuple(at), 0) for at in indices.tolist()])
+
+
+@pytest.mark.parametrize("padding", ["VALID", "SAME"])
+@pytest.mark.parametrize("strides", [(2, 2, 2), (2, 3, 2), (4, 2, 3), (1, 2, 2)])
+@pytest.mark.parametrize("depth", [1, 8, 21])
+def test_gradients_of_pools_of_volumes(depth: int, strides: tuple[int, int, int], padding: str) -> None:
+    """Windows of 2 x 2 x 2 that are apart, with and without gaps, and that overlap."""
+    drawn = np.random.RandomState(depth)
+    x = drawn.randint(-6, 7, (2, 5, 4, 7, depth)).astype(np.float32)  # with ties, of which the first counts
+    given = {"ksize": [1, 2, 2, 2, 1], "strides": [1, *strides, 1], "padding": padding}
+    most = run(tf.raw_ops.MaxPool3D(input=x, **given))
+    dy = 8 * drawn.randint(-3, 4, most.shape).astype(np.float32)
+    before = [0, 0, 0]
+    if padding == "SAME":
+        sizes = zip(most.shape[1:4], strides, x.shape[1:4], strict=True)
+        before = [max((o - 1) * s + 2 - i, 0) // 2 for o, s, i in sizes]
+    to_most, to_mean = np.zeros_like(x), np.zeros_like(x)
+    for n, d, h, w, c in np.ndindex(dy.shape):
+        starts = [o * s - p for o, s, p in zip((d, h, w), strides, before, strict=True)]
+        sides = [slice(max(start, 0), start + 2) for start in starts]
+        window = (n, *sides, c)
+        place = np.unravel_index(np.argmax(x[window]), x[window].shape)
+        assert most[n, d, h, w, c] == x[window][place]
+        to_most[window][place] += dy[n, d, h, w, c]
+        to_mean[window] += dy[n, d, h, w, c] / x[window].size
+    grad = tf.raw_ops.MaxPool3DGrad(orig_input=x, orig_output=most, grad=dy, **given)
+    np.testing.assert_array_equal(run(grad), to_most)
+    grad = tf.raw_ops.AvgPool3DGrad(orig_input_shape=x.shape, grad=dy, **given)
+    np.testing.assert_array_equal(run(grad), to_mean)
