@@ -138,6 +138,21 @@ Reaches Covering(const VolumeWindows& w) {
   return reaches;
 }
 
+// Whether no pixel is in two windows.
+bool AreApart(const VolumeWindows& w) {
+  bool apart = true;
+  for (size_t side = 0; side < 3; ++side)
+    apart = apart && (w.window[side] <= w.stride[side] || w.out[side] <= 1);
+  return apart;
+}
+// Sets the values of n pixels to 0.
+template <typename T>
+void ClearPixels(const KernelContext& context, int64_t n, int64_t channels, T* to) {
+  context.ParallelFor(n, channels / 8 + 1, [=](int64_t begin, int64_t end) {
+    std::fill_n(to + begin * channels, (end - begin) * channels, T(0));
+  });
+}
+
 // The pixels in the reach of one pixel: rows of `count` pixels from `rows[i] + first` on.
 struct Reached {
   int64_t number;  // of the pixel itself
@@ -170,12 +185,12 @@ Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sid
           const int64_t first = ((n * others[0] + d) * others[1] + ys[y].first) * others[2];
           for (int64_t h = 0; h < ys[y].count; ++h) rows[count++] = first + h * others[2];
         }
-        for (int64_t x = 0; x < sides[2]; ++x) {
-          if (slow && step.IsCancelled()) return;
-          const Reached reached{r * sides[2] + x, rows, count, xs[x].first, xs[x].count};
-          ForChannels<T, decltype(bytes)::value>(
-              0, channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA { fn(lanes, reached, c); });
-        }
+        ForChannels<T, decltype(bytes)::value>(0, channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
+          for (int64_t x = 0; x < sides[2]; ++x) {
+            if (slow && step.IsCancelled()) return;
+            fn(lanes, Reached{r * sides[2] + x, rows, count, xs[x].first, xs[x].count}, c);
+          }
+        });
         if (++y < sides[1]) continue;
         y = 0;
         if (++z < sides[0]) continue;
@@ -336,7 +351,8 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
       } else if constexpr (std::is_floating_point_v<T>) {
         MR_ASSIGN_OR_RETURN(const Tensor work, ToWork(context, grad));
         return VisitFloats(work.dtype(), [&]<typename G>() {
-          return Spread(context, w, maxima.data<Place>(), work.data<G>(), out->data<G>());
+          const auto spread = AreApart(w) ? Scatter<G, Place> : Spread<G, Place>;
+          return spread(context, w, maxima.data<Place>(), work.data<G>(), out->data<G>());
         });
       } else {
         return NoSuchType(context, in.dtype());
@@ -369,6 +385,22 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
       default:
         return move(uint64_t());
     }
+  }
+
+  // Of windows that are apart.
+  template <typename T, typename Place>
+  static Status Scatter(KernelContext& context, const VolumeWindows& w, const Place* best, const T* from,
+                        T* to) {
+    const int64_t channels = w.channels;
+    ClearPixels(context, w.InShape().num_elements() / channels, channels, to);
+    context.ParallelFor(w.OutShape().num_elements() / channels, channels, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin * channels; i < end * channels; i += channels) {
+        for (int64_t c = 0; c < channels; ++c) {
+          if (best[i + c] >= 0) to[int64_t{best[i + c]} * channels + c] = from[i + c] + T(0);  // -0 becomes 0
+        }
+      }
+    });
+    return Status();
   }
 
   template <typename T, typename Place>
@@ -444,6 +476,10 @@ class AvgPool3DGradKernel final : public VolumePoolKernel {
     MR_RETURN_IF_ERROR(CheckShape("grad", context.input(1).shape(), w.OutShape()));
     MR_ASSIGN_OR_RETURN(const Tensor grad, Input(context, 1));
     return Produce(context, w.InShape(), grad.dtype(), [&](Tensor* out) -> Status {
+      if (AreApart(w)) {
+        return VisitFloats(grad.dtype(),
+                           [&]<typename T>() { return Fill(context, w, grad.data<T>(), out->data<T>()); });
+      }
       MR_ASSIGN_OR_RETURN(Tensor shares, context.AllocateTemp(grad.dtype(), grad.shape()));
       return VisitFloats(grad.dtype(), [&]<typename T>() {
         return Run(context, w, grad.data<T>(), shares.data<T>(), out->data<T>());
@@ -452,6 +488,29 @@ class AvgPool3DGradKernel final : public VolumePoolKernel {
   }
 
  private:
+  // Of windows that are apart.
+  template <typename T>
+  static Status Fill(KernelContext& context, const VolumeWindows& w, const T* grad, T* to) {
+    const int64_t channels = w.channels;
+    const Reaches reaches = CoveredBy(w);
+    bool all = true;  // pixels are in a window
+    for (size_t side = 0; side < 3; ++side) {
+      int64_t covered = 0;
+      for (const Reach& reach : reaches[side]) covered += reach.count;
+      all = all && covered == w.in[side];
+    }
+    if (!all) ClearPixels(context, w.InShape().num_elements() / channels, channels, to);
+    return ForPixels<T>(
+        context, w, w.out, w.in, reaches, RowCost(w),
+        [=](auto lanes, const Reached& reached, int64_t c) MR_INLINE_LAMBDA {
+          Channels<T, decltype(lanes)::value> x;
+          Read(grad + reached.number * channels + c, &x);
+          const auto count = static_cast<T>(std::max<int64_t>(reached.row_count * reached.count, 1));
+          x = x / count + T(0);  // as a sum, in which -0 becomes 0
+          ForReached(reached, [&](int64_t pixel) MR_INLINE_LAMBDA { Write(x, to + pixel * channels + c); });
+        });
+  }
+
   // `shares`: the contribution of each window to each of its pixels.
   template <typename T>
   static Status Run(KernelContext& context, const VolumeWindows& w, const T* grad, T* shares, T* to) {
