@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names of tf.contrib that core has under another name or with another order of arguments."""
+"""Functions of tf.contrib, many of them made of functions of core with other names or arguments."""

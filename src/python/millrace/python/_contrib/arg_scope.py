@@ -11,7 +11,7 @@ from typing import Any, Iterator
 from millrace.python.util import tf_decorator
 
 _local = threading.local()
-_names: dict[str, tuple[str, ...]] = {}  # arguments with defaults of functions that have scopes, by key
+_names: dict[str, tuple[str, ...]] = {}  # key of a function -> the arguments that scopes can set
 
 
 def _stack() -> list[dict[str, dict[str, Any]]]:
@@ -26,12 +26,12 @@ def arg_scope_func_key(op: Any) -> str:
 
 
 def current_arg_scope() -> dict[str, dict[str, Any]]:
-    """The arguments that are set now, by function."""
+    """The arguments that the current scope sets, by function."""
     return _stack()[-1]
 
 
 def has_arg_scope(func: Any) -> bool:
-    """Whether a function takes arguments of scopes."""
+    """Whether a function was decorated by `add_arg_scope`."""
     return arg_scope_func_key(func) in _names
 
 
@@ -42,7 +42,7 @@ def arg_scoped_arguments(func: Any) -> tuple[str, ...]:
 
 
 def add_arg_scope(func: Any) -> Any:
-    """Decorator: scopes can set the arguments of a function that have defaults."""
+    """Decorator: lets `arg_scope` set the arguments of a function that have defaults."""
 
     @functools.wraps(func)
     def func_with_args(*args: Any, **kwargs: Any) -> Any:
@@ -66,7 +66,8 @@ def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[Any]:
       **kwargs: the arguments; none with an earlier scope.
 
     Raises:
-      TypeError: it is neither; ValueError: a function takes no arguments of scopes, or there are arguments too many.
+      TypeError: `list_ops_or_scope` is neither.
+      ValueError: a function is not decorated, or there are arguments with an earlier scope.
     """
     if isinstance(list_ops_or_scope, dict):
         if kwargs:

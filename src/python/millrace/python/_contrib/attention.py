@@ -40,7 +40,7 @@ class AttentionMechanism:
 
 
 def _prepare_memory(memory: Any, memory_sequence_length: Any, check_inner_dims_defined: bool) -> Any:
-    """The memory with zeros behind the end of each sequence."""
+    """The memory, with zeros after the end of each sequence."""
     memory = nest.map_structure(lambda m: ops.convert_to_tensor(m, name="memory"), memory)
     if memory_sequence_length is not None:
         memory_sequence_length = ops.convert_to_tensor(memory_sequence_length, name="memory_sequence_length")
@@ -122,12 +122,12 @@ class _BaseAttentionMechanism(AttentionMechanism):
 
     @property
     def values(self) -> Any:
-        """The values that are read."""
+        """The values, whose weighted sum is the attention."""
         return self._values
 
     @property
     def keys(self) -> Any:
-        """What queries are compared with."""
+        """The keys, with which queries are compared."""
         return self._keys
 
     @property
@@ -218,18 +218,18 @@ def _query_layer(num_units: int, dtype: Any) -> Any:
 
 
 class LuongAttention(_BaseAttentionMechanism):
-    """Scores are products of queries and keys, with `scale` times a variable.
+    """Luong attention: scores are products of queries and keys, times a variable if `scale`.
 
     Args:
       num_units: the size of keys; that of queries must be the same.
       memory: [batch, time, ...].
       memory_sequence_length: int32 [batch], or None.
-      scale: whether there is a factor.
-      probability_fn: makes probabilities of scores; softmax if not given.
-      score_mask_value: the score behind the end of a sequence.
-      dtype: of the layer.
-      custom_key_value_fn: makes keys and values from the given ones.
-      name: of the scope.
+      scale: whether scores are multiplied by a variable.
+      probability_fn: a function from scores to probabilities; softmax by default.
+      score_mask_value: the score of positions after the end of a sequence.
+      dtype: type of the layer.
+      custom_key_value_fn: a function from (keys, values) to the keys and values to use.
+      name: name scope.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ class LuongAttention(_BaseAttentionMechanism):
 
 
 class BahdanauAttention(_BaseAttentionMechanism):
-    """Scores are weighted sums of tanh of queries and keys; `normalize`: with normalised weights.
+    """Bahdanau attention: scores are weighted sums of tanh(query + key); `normalize`: normalised weights.
 
     The arguments are those of LuongAttention.
     """
@@ -285,7 +285,7 @@ class BahdanauAttention(_BaseAttentionMechanism):
 
 
 def safe_cumprod(x: Any, *args: Any, **kwargs: Any) -> Any:
-    """Cumulative products by sums of logarithms; the numbers are taken to be between 0 and 1."""
+    """Cumulative products, as exp of cumulative sums of logarithms; numbers are clipped to [tiny, 1]."""
     with ops.name_scope(None, "SafeCumprod", [x]):
         x = ops.convert_to_tensor(x, name="x")
         tiny = np.finfo(x.dtype.as_numpy_dtype).tiny
@@ -295,7 +295,7 @@ def safe_cumprod(x: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def monotonic_attention(p_choose_i: Any, previous_attention: Any, mode: str) -> Any:
-    """The distribution of an attention that only moves forward.
+    """The distribution of monotonic attention, whose position only moves forward.
 
     Args:
       p_choose_i: [batch, memory], the probabilities of stopping at an entry.
@@ -342,7 +342,7 @@ def _monotonic_probability_fn(
 
 
 class _MonotonicMixin(_BaseAttentionMechanism):
-    """The first alignments of a monotonic attention: all at the first entry."""
+    """The initial alignments of monotonic attention: 1 at the first entry."""
 
     def initial_alignments(self, batch_size: Any, dtype: Any) -> Any:
         return array_ops.one_hot(
@@ -351,7 +351,7 @@ class _MonotonicMixin(_BaseAttentionMechanism):
 
 
 class BahdanauMonotonicAttention(_MonotonicMixin):
-    """BahdanauAttention that only moves forward; `score_bias_init` is added to scores as a variable."""
+    """Monotonic BahdanauAttention; a variable that begins as `score_bias_init` is added to scores."""
 
     def __init__(
         self, num_units: int, memory: Any, memory_sequence_length: Any = None, normalize: bool = False,
@@ -389,7 +389,7 @@ def _score_bias(dtype: Any, initial: float) -> Any:
 
 
 class LuongMonotonicAttention(_MonotonicMixin):
-    """LuongAttention that only moves forward; `score_bias_init` is added to scores as a variable."""
+    """Monotonic LuongAttention; a variable that begins as `score_bias_init` is added to scores."""
 
     def __init__(
         self, num_units: int, memory: Any, memory_sequence_length: Any = None, scale: bool = False,

@@ -23,7 +23,7 @@ class AttentionWrapperState(
     """The state of an AttentionWrapper."""
 
     def clone(self, **kwargs: Any) -> Any:
-        """The state with other parts; ValueError if the shapes of tensors are others."""
+        """The state with some parts replaced; ValueError if shapes of tensors differ."""
 
         def with_same_shape(old: Any, new: Any) -> Any:
             if isinstance(old, ops.Tensor) and isinstance(new, ops.Tensor):
@@ -50,18 +50,19 @@ class AttentionWrapper(rnn_cell_impl.RNNCell):
     Args:
       cell: an RNNCell.
       attention_mechanism: a mechanism, or a list of them.
-      attention_layer_size: the size of a layer on outputs and what was read (a list for several mechanisms);
-      None: none.
+      attention_layer_size: the depth of a layer applied to the concatenation of output and context (a list
+        for several mechanisms); None: no layer.
       alignment_history: whether the alignments of all steps are kept, in TensorArrays.
-      cell_input_fn: makes the cell's inputs of inputs and attention; they are joined if not given.
-      output_attention: whether outputs are the attention; else those of the cell.
-      initial_cell_state: of the cell in `zero_state`.
-      name: of the layer.
+      cell_input_fn: a function from (inputs, attention) to the cell's inputs; by default they are
+        concatenated.
+      output_attention: whether the output is the attention; else it is that of the cell.
+      initial_cell_state: the cell's state in the result of `zero_state`.
+      name: name of the layer.
       attention_layer: layers instead of `attention_layer_size`.
       attention_fn: computes (attention, alignments, next state) instead of the usual function.
 
     Raises:
-      TypeError, ValueError: as the arguments do not fit.
+      TypeError, ValueError: an argument is of the wrong type, or lengths of lists differ.
     """
 
     def __init__(
@@ -218,7 +219,7 @@ class AttentionWrapper(rnn_cell_impl.RNNCell):
             )
 
     def call(self, inputs: Any, state: Any) -> Any:  # type: ignore[override]
-        """One step: runs the cell, reads from the memories."""
+        """One step: runs the cell, computes the attention."""
         if not isinstance(state, AttentionWrapperState):
             raise TypeError(
                 "Expected state to be instance of AttentionWrapperState. Received type %s instead."

@@ -24,13 +24,13 @@ class BeamSearchDecoderState(
         ("cell_state", "log_probs", "finished", "lengths", "accumulated_attention_probs"),
     )
 ):
-    """The state: that of the cell, and of each beam its probability, whether it has ended, and its length."""
+    """The state of the cell, and for each beam its log probability, whether it has ended, and its length."""
 
 
 class BeamSearchDecoderOutput(
     collections.namedtuple("BeamSearchDecoderOutput", ("scores", "predicted_ids", "parent_ids"))
 ):
-    """One step of each beam: its score, its id, and the beam of the step before that it continues."""
+    """One step of each beam: its score, its id, and the beam of the previous step that it continues."""
 
 
 class FinalBeamSearchDecoderOutput(
@@ -48,15 +48,15 @@ class BeamSearchDecoder(seq2seq_decoder.Decoder):
       start_tokens: int32 [batch].
       end_token: int32 [].
       initial_state: of the cell.
-      beam_width: the number of sequences.
+      beam_width: the number of sequences kept.
       output_layer: a layer on outputs that makes logits, or None.
       length_penalty_weight: scores are divided by ((5 + length) / 6) to this power.
-      coverage_penalty_weight: the weight of a penalty for entries of the memory that are little read.
-      reorder_tensor_arrays: whether TensorArrays of the state (alignments) are put in the order of the beams
-      at the end.
+      coverage_penalty_weight: the weight of a penalty for memory entries with little attention.
+      reorder_tensor_arrays: whether TensorArrays of the state (alignments) are reordered by beams at the end.
 
     Raises:
-      TypeError: if the cell or the layer is something else; ValueError: if the tokens have other ranks.
+      TypeError: if the cell or the layer has another type.
+      ValueError: if the tokens have other ranks.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class BeamSearchDecoder(seq2seq_decoder.Decoder):
 
     def initialize(self, name: Any = None) -> Any:
         dtype = nest.flatten(self._initial_cell_state)[0].dtype
-        # Only the first beam counts at first: all are the same.
+        # All beams are equal at first, so only the first one has probability above 0.
         log_probs = array_ops.one_hot(
             array_ops.zeros([self._batch_size], dtype=dtypes.int32), depth=self._beam_width,
             on_value=ops.convert_to_tensor(0.0, dtype=dtype),
@@ -314,7 +314,7 @@ class BeamSearchDecoder(seq2seq_decoder.Decoder):
         return self._gather(flat, indices)
 
     def _gather(self, values: Any, indices: Any) -> Any:
-        """Of each entry of the batch the beams `indices`."""
+        """Gathers the beams `indices` of each batch entry."""
         result = array_ops.batch_gather(values, indices)
         result.set_shape(indices.shape.concatenate(values.shape[2:]))
         return result
@@ -326,7 +326,7 @@ class BeamSearchDecoder(seq2seq_decoder.Decoder):
 
 
 def _as_shape(size: Any) -> Any:
-    """The shape of a part of a state; a size that is a tensor may not be known."""
+    """The shape of a part of a state; a size that is a tensor is unknown."""
     if isinstance(size, ops.Tensor):
         known = tensor_util.constant_value(size)
         return tensor_shape.TensorShape([None if known is None else int(known)])

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sequences of beams: beams of steps and their parents, read from the end."""
+"""Beam trees: sequences reconstructed from the beams of all steps and their parents."""
 from __future__ import annotations
 
 from typing import Any
@@ -17,7 +17,7 @@ def gather_tree(
 
     Args:
       step_ids: int32 [time, batch, beam], the ids of steps.
-      parent_ids: int32 [time, batch, beam], the beam of the step before that each continues.
+      parent_ids: int32 [time, batch, beam], the beam of the previous step that each continues.
       max_sequence_lengths: int32 [batch].
       end_token: int32 [], the token that fills the positions after the first end and beyond the length.
       name: of the scope.
@@ -50,7 +50,7 @@ def gather_tree(
             lambda left, beams, collected: left > 0, body, [steps, own, array]
         )
         sequences = array.stack()
-        # Everything behind the first end is an end.
+        # All positions after the first end token are end tokens.
         at_end = math_ops.cast(math_ops.equal(sequences, end_token), dtypes.int32)
         behind = math_ops.cumsum(at_end, axis=0, exclusive=True) > 0
         result = array_ops.where(behind, array_ops.fill(shape, end_token), sequences)

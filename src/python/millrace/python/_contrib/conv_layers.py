@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""More layers of tf.contrib.layers: convolutions of other ranks and kinds, poolings."""
+"""More layers of tf.contrib.layers: convolutions of other ranks and kinds, pooling."""
 from __future__ import annotations
 
 from typing import Any
@@ -96,7 +96,7 @@ def convolution3d(inputs: Any, num_outputs: int, kernel_size: Any, *args: Any, *
 
 
 def _own_variables(layer: Any, variables_collections: Any) -> None:
-    """Enters the variables of a layer of core as those of a model."""
+    """Adds the variables of a layer of core to the collections of model variables."""
     for variable in layer.variables:
         framework.add_model_variable(variable)
         name = {"kernel": "weights", "bias": "biases"}.get(variable.op.name.rsplit("/", 1)[-1], "")
@@ -104,7 +104,7 @@ def _own_variables(layer: Any, variables_collections: Any) -> None:
 
 
 def _renaming_getter(**names: str) -> Any:
-    """A getter under which variables of core's layers have contrib's names."""
+    """A custom getter that gives variables of core's layers their contrib names."""
 
     def renamed(getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         outer, _, last = name.rpartition("/")
@@ -210,7 +210,7 @@ def separable_convolution2d(
     variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
     scope: Any = None,
 ) -> Any:  # fmt: skip
-    """A convolution of each channel, and one of 1 x 1 over them unless `num_outputs` is None.
+    """A depthwise convolution, and a 1 x 1 convolution of its result unless `num_outputs` is None.
 
     The variables are "depthwise_weights", "pointwise_weights" and "biases".
 
@@ -268,7 +268,7 @@ def convolution2d_in_plane(
     variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
     scope: Any = None,
 ) -> Any:  # fmt: skip
-    """One filter for all channels of images."""
+    """Convolves each channel of images with the same filter."""
     with variable_scope.variable_scope(scope, "ConvInPlane", [inputs], reuse=reuse) as sc:
         inputs = ops.convert_to_tensor(inputs)
         channels, _ = _channels(inputs, None)
@@ -303,7 +303,7 @@ def _pool3d(kind: Any, default: str) -> Any:
         inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str = "NDHWC",
         outputs_collections: Any = None, scope: Any = None,
     ) -> Any:  # fmt: skip
-        """The largest value or the mean of each window of volumes."""
+        """Maxima or means of windows of volumes."""
         if data_format not in ("NDHWC", "NCDHW"):
             raise ValueError("data_format has to be either NCDHW or NDHWC.")
         with ops.name_scope(scope, default, [inputs]) as sc:

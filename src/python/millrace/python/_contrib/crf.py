@@ -3,7 +3,7 @@
 """tf.contrib.crf: linear-chain conditional random fields.
 
 Shapes: scores are float [batch, time, tags], tags integer [batch, time], lengths integer [batch], and transitions
-[tags, tags] from the row's tag to the column's. Steps past a length count for nothing.
+[tags, tags] from the row's tag to the column's. Steps past a length are ignored.
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""tf.contrib.eager.metrics: objects that are called with values and give a result."""
+"""tf.contrib.eager.metrics: objects that are called with values and return a result."""
 from __future__ import annotations
 
 from typing import Any
@@ -15,7 +15,7 @@ class Metric(tracking.AutoTrackable):
 
     Args:
       name: of the metric and the scope of its variables.
-      use_global_variables: accepted.
+      use_global_variables: accepted, but ignored.
     """
 
     def __init__(self, name: Any = None, use_global_variables: bool = False) -> None:
@@ -37,7 +37,7 @@ class Metric(tracking.AutoTrackable):
         return self.call(*args, **kwargs)
 
     def add_variable(self, name: str, shape: Any = None, dtype: Any = None, initializer: Any = None) -> Any:
-        """A variable of the metric, to be called in `build`."""
+        """Makes a variable of the metric; called in `build`."""
         if self._built:
             raise RuntimeError("Can't call add_variable() except in build().")
         made = variable_scope.get_variable(
@@ -103,7 +103,7 @@ class Mean(Metric):
 
 
 class Accuracy(Mean):
-    """How often predictions equal labels."""
+    """The fraction of predictions that equal labels."""
 
     def __init__(self, name: Any = None, dtype: Any = dtypes.float64) -> None:
         super().__init__(name, dtype)
@@ -118,14 +118,14 @@ class Accuracy(Mean):
 
 
 class CategoricalAccuracy(Accuracy):
-    """How often the largest element of a row of predictions is that of the labels."""
+    """The fraction of rows in which predictions and labels have the largest element at the same position."""
 
     def _matches(self, labels: Any, predictions: Any) -> Any:
         return math_ops.equal(math_ops.argmax(labels, axis=-1), math_ops.argmax(predictions, axis=-1))
 
 
 class BinaryAccuracy(Accuracy):
-    """How often predictions and labels are on the same side of a threshold."""
+    """The fraction of predictions that are on the same side of a threshold as their labels."""
 
     def __init__(self, threshold: float, name: Any = None, dtype: Any = dtypes.float64) -> None:
         super().__init__(name, dtype)
@@ -137,7 +137,7 @@ class BinaryAccuracy(Accuracy):
 
 
 class SparseAccuracy(Accuracy):
-    """How often the largest element of a row of predictions is at the label."""
+    """The fraction of rows of predictions whose largest element is at the position of the label."""
 
     def _matches(self, labels: Any, predictions: Any) -> Any:
         best = math_ops.argmax(predictions, axis=-1)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers outside of the graph: variables are packed into one vector, which a function of SciPy changes."""
+"""Optimizers outside of the graph: variables are packed into one vector, which SciPy optimizes."""
 from __future__ import annotations
 
 import importlib
@@ -35,10 +35,10 @@ class ExternalOptimizerInterface:
         **optimizer_kwargs: Any,
     ) -> None:
         """Args:
-        loss: scalar tensor to be made small.
+        loss: scalar tensor to minimize.
         var_list: variables that may change; None: all that are trainable.
         equalities, inequalities: tensors that must become 0, or at least 0.
-        var_to_bounds: for variables a pair of bounds, numbers or arrays.
+        var_to_bounds: dict from variables to pairs of bounds, numbers or arrays.
         **optimizer_kwargs: for the optimizer.
         """
         self._loss = loss
@@ -78,7 +78,7 @@ class ExternalOptimizerInterface:
         loss_callback: Any = None,
         **run_kwargs: Any,
     ) -> None:
-        """Makes the loss small and sets the variables to where it is.
+        """Minimizes the loss, and sets the variables to the result.
 
         Args:
           session: the session; None: the default one.
@@ -122,7 +122,7 @@ class ExternalOptimizerInterface:
         session.run(self._var_updates, feed_dict=dict(zip(self._update_placeholders, values)), **run_kwargs)
 
     def _parts(self, x: Any) -> dict[Any, Any]:
-        """Feeds for the variables out of the packed vector."""
+        """Feeds of the variables, from the packed vector."""
         return {
             var: x[part].reshape(var.get_shape().as_list())
             for var, part in zip(self._vars, self._packing_slices)
@@ -140,7 +140,7 @@ class ExternalOptimizerInterface:
         step_callback: Any,
         optimizer_kwargs: Any,
     ) -> Any:
-        """Returns the vector where the loss is small."""
+        """Returns the vector at which the loss is minimal."""
         raise NotImplementedError(
             "To use ExternalOptimizerInterface, subclass from it and implement the _minimize() method."
         )

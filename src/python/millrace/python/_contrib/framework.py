@@ -43,10 +43,10 @@ def variable(
     synchronization: Any = None,
     aggregation: Any = None,
 ) -> Any:
-    """`tf.get_variable` of a variable on a device, in collections beside that of all variables."""
+    """`tf.get_variable` on a device, with collections in addition to GLOBAL_VARIABLES."""
     del synchronization, aggregation
     collections = list(collections if collections is not None else [_KEYS.GLOBAL_VARIABLES])
-    # A name is only once in the list, in the given order.
+    # Each collection once, in the given order.
     collections = list(dict.fromkeys(collections))
     with ops.device(device or ""):
         return variable_scope.get_variable(
@@ -83,7 +83,7 @@ def model_variable(
 
 
 def add_model_variable(var: Any) -> None:
-    """Makes a variable one of the model."""
+    """Adds a variable to the collection of model variables."""
     if var not in ops.get_collection(_KEYS.MODEL_VARIABLES):
         ops.add_to_collection(_KEYS.MODEL_VARIABLES, var)
 
@@ -103,28 +103,28 @@ def get_variables(
 
 
 def get_model_variables(scope: Any = None, suffix: Any = None) -> list[Any]:
-    """Those of the model."""
+    """Returns the model variables."""
     return get_variables(scope, suffix, _KEYS.MODEL_VARIABLES)
 
 
 def get_local_variables(scope: Any = None, suffix: Any = None) -> list[Any]:
-    """Those of the process."""
+    """Returns the local variables."""
     return get_variables(scope, suffix, _KEYS.LOCAL_VARIABLES)
 
 
 def get_trainable_variables(scope: Any = None, suffix: Any = None) -> list[Any]:
-    """Those that are trained."""
+    """Returns the trainable variables."""
     return get_variables(scope, suffix, _KEYS.TRAINABLE_VARIABLES)
 
 
 def get_variables_by_name(given_name: str, scope: Any = None) -> list[Any]:
-    """Those with a name, in any scope."""
+    """Returns the variables of a name in a scope."""
     suffix = "/" + given_name + ":|^" + given_name + ":"
     return get_variables(scope=scope, suffix=suffix)
 
 
 def get_variables_to_restore(include: Any = None, exclude: Any = None) -> list[Any]:
-    """All variables of some scopes but those of others."""
+    """Returns the variables of some scopes, without those of others."""
     if include is None:
         found = get_variables()
     else:
@@ -142,7 +142,7 @@ def get_variables_to_restore(include: Any = None, exclude: Any = None) -> list[A
 def filter_variables(
     var_list: Any, include_patterns: Any = None, exclude_patterns: Any = None, reg_search: bool = True
 ) -> list[Any]:
-    """The variables whose names regular expressions find (or match), but those that others do."""
+    """Returns variables whose names match one of `include_patterns` and none of `exclude_patterns`."""
     look = re.search if reg_search else re.match
     found = list(var_list)
     if include_patterns is not None:
@@ -179,7 +179,7 @@ def assign_from_checkpoint_fn(
 
 
 def assign_from_values(var_names_to_values: Any) -> tuple[Any, dict[Any, Any]]:
-    """An op that assigns arrays to variables by name, and what must be fed to it."""
+    """Returns an op that assigns arrays to variables by name, and the dict of its feeds."""
     feed_dict: dict[Any, Any] = {}
     assign_ops = []
     for name, value in var_names_to_values.items():
@@ -200,7 +200,7 @@ def assign_from_values_fn(var_names_to_values: Any) -> Any:
 def assign_from_checkpoint(
     model_path: str, var_list: Any, ignore_missing_vars: bool = False
 ) -> tuple[Any, dict[Any, Any]]:
-    """An op that assigns the values of a checkpoint to variables, and its feeds.
+    """Returns an op that assigns the values of a checkpoint to variables, and the dict of its feeds.
 
     Args:
       model_path: the checkpoint.
@@ -240,7 +240,7 @@ def assign_from_checkpoint(
 def local_variable(
     initial_value: Any, validate_shape: bool = True, name: Any = None, use_resource: Any = None
 ) -> Any:
-    """A variable of the process, which no checkpoint has."""
+    """A local variable, which is not saved in checkpoints."""
     return variable_scope.variable(
         initial_value, trainable=False, collections=[_KEYS.LOCAL_VARIABLES], validate_shape=validate_shape,
         use_resource=use_resource, name=name,
@@ -259,7 +259,7 @@ def global_variable(
 
 
 def get_variables_by_suffix(suffix: str, scope: Any = None) -> list[Any]:
-    """Those whose names end so."""
+    """Returns the variables whose names end with `suffix`."""
     return get_variables(scope=scope, suffix=suffix)
 
 

@@ -21,8 +21,8 @@ class FusedRNNCell(metaclass=abc.ABCMeta):
 
         Args:
           inputs: [time, batch, depth], or a list of [batch, depth].
-          initial_state: before the first step; None: zeros.
-          dtype: of the initial state and the outputs; needed without an initial state.
+          initial_state: the state before the first step; None: zeros.
+          dtype: type of the initial state and the outputs; required without an initial state.
           sequence_length: integer [batch]: steps of each sequence; None: all.
           scope: variable scope.
 

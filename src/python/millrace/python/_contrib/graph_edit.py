@@ -116,7 +116,7 @@ def _views(sgv0: Any, sgv1: Any) -> tuple[SubGraphView, SubGraphView]:
 def _change_inputs(sgv0: Any, sgv1: Any, forth: bool, back: bool) -> tuple[SubGraphView, SubGraphView]:
     view0, view1 = _views(sgv0, sgv1)
     can_modify = view0.ops + view1.ops
-    # An input that a view forwards is used outside of it.
+    # A passthrough input is used outside of the view.
     for view in (view0, view1):
         can_modify += [op for t in view.passthroughs for op in t.consumers()]
     _reroute_ts(view0.inputs, view1.inputs, forth, back, can_modify)

@@ -204,7 +204,7 @@ def get_backward_walk_ops(
       seed_ops: operations or tensors.
       inclusive: whether they are part of the result.
       within_ops: operations that the walk does not leave.
-      within_ops_fn: a function that says whether the walk takes an operation.
+      within_ops_fn: a predicate of the operations that the walk may include.
       stop_at_ts: tensors that the walk does not pass.
       control_inputs: whether control edges count.
     """
@@ -280,7 +280,7 @@ def _options(kwargs: Any, restriction: str) -> tuple[Any, Any, Any]:
 
 
 def _wanted_regex(arg: Any, graph: Any, mine: str, other: str, restricted: Any) -> Any:
-    """The pattern, or None if its mark is the other one, or if only marked ones count and it has no mark."""
+    """The pattern, or None if it has the other mark, or if it has no mark and one is required."""
     if graph is None:
         raise ValueError("Use the keyword argument 'graph' to use regex.")
     pattern = _regex(arg)

@@ -26,7 +26,7 @@ def keep_t_if_possible_handler(info: Any, t: Any) -> Any:
 
 
 def assign_renamed_collections_handler(info: Any, elem: Any, elem_: Any) -> None:
-    """A copy is in the collections of the original; those without a name of TensorFlow get one in the new scope."""
+    """Adds a copy to the collections of the original; collections of programs get the new scope."""
     known = {value for key, value in vars(ops.GraphKeys).items() if key.isupper() and isinstance(value, str)}
     for name in info.graph.get_all_collection_keys():
         if any(elem is member for member in info.graph.get_collection_ref(name)):
@@ -268,7 +268,7 @@ def graph_replace(
     src_scope: str = "",
     reuse_dst_scope: bool = False,
 ) -> Any:
-    """Tensors computed as before, but from other tensors.
+    """Copies the computation of tensors with some of its tensors replaced.
 
     Args:
       target_ts: a tensor or a structure of tensors.

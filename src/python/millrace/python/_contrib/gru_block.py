@@ -24,7 +24,7 @@ class GRUBlockCell(LayerRNNCell):
       name: of the layer.
 
     Raises:
-      ValueError: none or both of `num_units` and `cell_size` are there, the depth of the inputs is unknown,
+      ValueError: none or both of `num_units` and `cell_size` are given, the depth of the inputs is unknown,
         or the state has another size.
     """
 
@@ -76,6 +76,6 @@ class GRUBlockCell(LayerRNNCell):
 
 
 class GRUBlockCellV2(GRUBlockCell):
-    """As `GRUBlockCell`, with the names of variables of `GRUCell`, whose checkpoints fit."""
+    """As `GRUBlockCell`, with variables compatible with checkpoints of `GRUCell`."""
 
     _names = ("gates/kernel", "gates/bias", "candidate/kernel", "candidate/bias")

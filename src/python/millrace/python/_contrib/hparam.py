@@ -53,7 +53,7 @@ def parse_values(values: str, type_map: dict[str, Any], ignore_unknown: bool = F
     """Values of "a=1,b=[1,2],c[0]=5" with types by name; indices give dicts.
 
     Raises:
-      ValueError: the text is malformed, a name is unknown or there twice, or a value is not of its type.
+      ValueError: the text is malformed, a name is unknown or occurs twice, or a value is not of its type.
     """
     results: dict[str, Any] = {}
     pos = 0
@@ -93,7 +93,7 @@ def parse_values(values: str, type_map: dict[str, Any], ignore_unknown: bool = F
 
 
 def _cast_to_type_if_compatible(name: str, param_type: Any, value: Any) -> Any:
-    """The value as one of a type; ValueError when it would lose something."""
+    """The value converted to a type; ValueError when that loses information."""
     fail_msg = "Could not cast hparam '%s' of type '%s' from value %r" % (name, param_type, value)
     if issubclass(param_type, type(None)):
         return value
@@ -113,7 +113,7 @@ class HParams:
 
     Args:
       hparam_def: an HParamDef message, or None.
-      model_structure: anything that belongs to them.
+      model_structure: an arbitrary object that is kept with them.
       **kwargs: names and values; types are those of the values.
     """
 
@@ -147,7 +147,7 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name: str, value: Any) -> None:
-        """Sets one; ValueError for a list instead of a value and the other way round, or another type."""
+        """Sets a hyperparameter; ValueError for another type, or if only one of old and new is a list."""
         param_type, is_list = self._hparam_types[name]
         if isinstance(value, list):
             if not is_list:
@@ -159,18 +159,18 @@ class HParams:
             setattr(self, name, _cast_to_type_if_compatible(name, param_type, value))
 
     def del_hparam(self, name: str) -> None:
-        """Removes one, if it is there."""
+        """Removes a hyperparameter if it exists."""
         if hasattr(self, name):
             delattr(self, name)
             del self._hparam_types[name]
 
     def parse(self, values: str) -> HParams:
-        """Sets those that a text names, see `parse_values`."""
+        """Sets hyperparameters from text; see `parse_values`."""
         types = {name: kind for name, (kind, _) in self._hparam_types.items()}
         return self.override_from_dict(parse_values(values, types))
 
     def override_from_dict(self, values_dict: dict[str, Any]) -> HParams:
-        """Sets those that a dict names; a dict as a value has elements by index."""
+        """Sets hyperparameters from a dict by name; a value that is a dict sets elements by index."""
         for name, value in values_dict.items():
             if isinstance(value, dict):
                 changed = list(getattr(self, name))
@@ -200,7 +200,7 @@ class HParams:
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
     def parse_json(self, values_json: str) -> HParams:
-        """Sets those that a JSON object names."""
+        """Sets hyperparameters from a JSON object."""
         return self.override_from_dict(json.loads(values_json))
 
     def values(self) -> dict[str, Any]:
@@ -208,7 +208,7 @@ class HParams:
         return {name: getattr(self, name) for name in self._hparam_types}
 
     def get(self, key: str, default: Any = None) -> Any:
-        """One, or a default; ValueError for a default of another type."""
+        """The value of `key`, or a default; ValueError for a default of another type."""
         if key not in self._hparam_types:
             return default
         if default is not None:

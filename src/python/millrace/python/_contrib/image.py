@@ -12,7 +12,7 @@ _IMAGE_DTYPES = {dtypes.uint8, dtypes.int32, dtypes.int64, dtypes.float16, dtype
 
 
 def _as_batch(images: Any) -> tuple[Any, Any]:
-    """Images of rank 4, and a function that gives them their own rank again."""
+    """Images of rank 4, and a function that restores their rank."""
     images = ops.convert_to_tensor(images, name="images")
     if images.dtype.base_dtype not in _IMAGE_DTYPES:
         raise TypeError("Invalid dtype %s." % images.dtype)
@@ -29,7 +29,7 @@ def _as_batch(images: Any) -> tuple[Any, Any]:
 
 
 def _vectors(values: Any, dtype: Any, name: str, rank: int) -> Any:
-    """A tensor of one rank, or of one less: then a batch of one."""
+    """A tensor of rank `rank`; one of a lower rank becomes a batch of one."""
     tensor = ops.convert_to_tensor(values, name=name, dtype=dtype)
     if tensor.shape.ndims is None:
         raise TypeError("%s rank must be statically known" % name)
@@ -43,7 +43,7 @@ def _vectors(values: Any, dtype: Any, name: str, rank: int) -> Any:
 def transform(
     images: Any, transforms: Any, interpolation: str = "NEAREST", output_shape: Any = None, name: Any = None
 ) -> Any:
-    """Moves the pixels of images.
+    """Applies projective transforms to images.
 
     Args:
       images: of shape [batch, rows, columns, channels], [rows, columns, channels] or [rows, columns].
@@ -92,7 +92,7 @@ def _transformed(images: Any, vectors: Any, interpolation: str, output_shape: An
     nowhere = array_ops.fill(array_ops.shape(scale), -2.0)
     from_x = array_ops.where(outside, nowhere, (a0 * x + a1 * y + a2) / scale)
     from_y = array_ops.where(outside, nowhere, (b0 * x + b1 * y + b2) / scale)
-    # One transform may be for all images.
+    # One transform may apply to all images.
     several = array_ops.zeros(array_ops.stack([shape[0], 1, 1]), dtypes.float32)
     from_x, from_y = from_x + several, from_y + several
 
@@ -125,7 +125,7 @@ def _transformed(images: Any, vectors: Any, interpolation: str, output_shape: An
 
 
 def rotate(images: Any, angles: Any, interpolation: str = "NEAREST", name: Any = None) -> Any:
-    """Turns images about their centres.
+    """Rotates images about their centers.
 
     Args:
       images: as for transform.
@@ -151,7 +151,7 @@ def translate(images: Any, translations: Any, interpolation: str = "NEAREST", na
 def angles_to_projective_transforms(
     angles: Any, image_height: Any, image_width: Any, name: Any = None
 ) -> Any:
-    """The transforms that turn images of one size about their centres by these angles."""
+    """The transforms that rotate images of one size about their centers by these angles."""
     with ops.name_scope(name, "angles_to_projective_transforms"):
         turns = _vectors(angles, dtypes.float32, "angles", 1)
         cos, sin = math_ops.cos(turns), math_ops.sin(turns)
@@ -172,7 +172,7 @@ def translations_to_projective_transforms(translations: Any, name: Any = None) -
 
 
 def compose_transforms(*transforms: Any) -> Any:
-    """The transform that does the same as all of these, from the first on."""
+    """The composition of transforms, the first of which is applied first."""
     assert transforms, "transforms cannot be empty"
     with ops.name_scope("compose_transforms"):
         composed = flat_transforms_to_matrices(transforms[0])
@@ -243,7 +243,7 @@ def interpolate_bilinear(
 
 
 def dense_image_warp(image: Any, flow: Any, name: str = "dense_image_warp") -> Any:
-    """Takes pixel (y, x) from (y, x) minus the flow there, between pixels by interpolation.
+    """Pixel (y, x) of the result is that of the image at (y, x) - flow, with bilinear interpolation.
 
     Args:
       image: a tensor of shape [batch, rows, columns, channels], with two rows and columns at least.

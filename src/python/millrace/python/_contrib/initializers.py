@@ -16,7 +16,7 @@ from millrace.python.ops import random_ops
 
 
 def xavier_initializer(uniform: bool = True, seed: Any = None, dtype: Any = dtypes.float32) -> Any:
-    """Random numbers with a deviation by the mean of the numbers of inputs and outputs."""
+    """Random numbers with the variance 2 / (inputs + outputs), by default uniform."""
     return variance_scaling_initializer(factor=1.0, mode="FAN_AVG", uniform=uniform, seed=seed, dtype=dtype)
 
 
@@ -30,7 +30,7 @@ def variance_scaling_initializer(
     seed: Any = None,
     dtype: Any = dtypes.float32,
 ) -> Any:
-    """Random numbers with a deviation by the number of inputs, of outputs or their mean.
+    """Random numbers with the variance `factor` / n; n: the number of inputs, of outputs or their mean.
 
     Raises:
       TypeError: `dtype` is no floating type, or `mode` is none of "FAN_IN", "FAN_OUT", "FAN_AVG".
@@ -53,7 +53,7 @@ def variance_scaling_initializer(
         if uniform:
             limit = math.sqrt(3.0 * factor / n)
             return random_ops.random_uniform(shape, minval=-limit, maxval=limit, dtype=dtype, seed=seed)
-        # A truncated normal distribution has a smaller deviation than its argument.
+        # A truncated normal distribution has a smaller standard deviation than its argument.
         stddev = math.sqrt(1.3 * factor / n)
         return random_ops.truncated_normal(shape, mean=0.0, stddev=stddev, dtype=dtype, seed=seed)
 
@@ -69,7 +69,7 @@ def _check_scale(scale: Any, what: str = "scale") -> None:
 
 
 def l1_regularizer(scale: Any, scope: Any = None) -> Any:
-    """A function: `scale` times the sum of the absolute values of weights."""
+    """Returns a function of weights: `scale` times the sum of their absolute values."""
     _check_scale(scale)
     if isinstance(scale, numbers.Real) and scale == 0.0:
         return lambda _: None
@@ -83,7 +83,7 @@ def l1_regularizer(scale: Any, scope: Any = None) -> Any:
 
 
 def l2_regularizer(scale: Any, scope: Any = None) -> Any:
-    """A function: `scale` times half the sum of the squares of weights."""
+    """Returns a function of weights: `scale` times half the sum of their squares."""
     _check_scale(scale)
     if isinstance(scale, numbers.Real) and scale == 0.0:
         return lambda _: None
@@ -97,7 +97,7 @@ def l2_regularizer(scale: Any, scope: Any = None) -> Any:
 
 
 def l1_l2_regularizer(scale_l1: Any = 1.0, scale_l2: Any = 1.0, scope: Any = None) -> Any:
-    """The sum of both."""
+    """Returns the sum of the L1 and the L2 regularizer."""
     if isinstance(scale_l1, numbers.Integral):
         raise ValueError("scale_l1 cannot be an integer: %s" % (scale_l1,))
     if isinstance(scale_l2, numbers.Integral):
@@ -111,7 +111,7 @@ def l1_l2_regularizer(scale_l1: Any = 1.0, scale_l2: Any = 1.0, scope: Any = Non
 
 
 def sum_regularizer(regularizer_list: Any, scope: Any = None) -> Any:
-    """The sum of several; None without any."""
+    """Returns the sum of several regularizers; None if there are none."""
     regularizer_list = [reg for reg in regularizer_list if reg is not None]
     if not regularizer_list:
         return None

@@ -14,7 +14,7 @@ NamedOutputs = collections.namedtuple("NamedOutputs", ["name", "outputs"])
 
 
 def collect_named_outputs(collection_name: Any, alias: str, outputs: Any) -> Any:
-    """Adds outputs with an alias to collections; gives the outputs."""
+    """Adds outputs to a collection under an alias; returns the outputs."""
     if collection_name:
         append_tensor_alias(outputs, alias)
         ops.add_to_collections(collection_name, outputs)
@@ -33,7 +33,7 @@ def append_tensor_alias(tensor: Any, alias: str) -> Any:
 
 
 def get_tensor_aliases(tensor: Any) -> list[str]:
-    """The aliases of a tensor; its name without them."""
+    """The aliases of a tensor; its name if it has none."""
     if hasattr(tensor, "aliases"):
         return list(tensor.aliases)
     if tensor.name[-2:] == ":0":
@@ -59,7 +59,7 @@ def convert_collection_to_dict(collection: Any, clear_collection: bool = False) 
 
 
 def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
-    """The value if it is known without a session, else None; ValueError for None or another type."""
+    """The static value, or None if it is unknown; ValueError for None or another type."""
     if value_or_tensor_or_var is None:
         raise ValueError("value_or_tensor_or_var cannot be None")
     value = value_or_tensor_or_var
@@ -73,7 +73,7 @@ def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
 
 
 def static_cond(pred: Any, fn1: Any, fn2: Any) -> Any:
-    """What one of two functions gives; TypeError for wrong arguments."""
+    """The result of `fn1` if `pred` is true, else of `fn2`; TypeError for wrong arguments."""
     if not callable(fn1):
         raise TypeError("fn1 must be callable.")
     if not callable(fn2):
@@ -121,7 +121,7 @@ def first_dimension(shape: Any, min_rank: int = 1) -> Any:
 
 
 def two_element_tuple(int_or_tuple: Any) -> Any:
-    """The pair that a number or a pair represents; ValueError for anything else."""
+    """Converts a number or a pair to a pair; ValueError for anything else."""
     if isinstance(int_or_tuple, (list, tuple)):
         if len(int_or_tuple) != 2:
             raise ValueError("Must be a list with 2 elements: %s" % (int_or_tuple,))
@@ -135,7 +135,7 @@ def two_element_tuple(int_or_tuple: Any) -> Any:
 
 
 def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
-    """`n` positive numbers of a number or of `n` numbers; ValueError for anything else."""
+    """Converts one positive integer, or `n` of them, to `n`; ValueError for anything else."""
     try:
         sequence = [int(v) for v in value] if isinstance(value, (list, tuple)) else [int(value)]
     except (TypeError, ValueError):

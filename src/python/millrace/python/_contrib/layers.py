@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of tf.contrib.layers made of core's: the names of their variables are those of checkpoints of the time."""
+"""Layers of tf.contrib.layers, made of core's; names of variables are compatible with its checkpoints."""
 from __future__ import annotations
 
 from typing import Any
@@ -47,7 +47,7 @@ def _finish(
     collections: Any,
     name: str,
 ) -> Any:
-    """Normalises or adds the bias, applies the activation and collects."""
+    """Applies the normalizer or the bias, and the activation; adds the outputs to collections."""
     if normalizer_fn is not None:
         outputs = normalizer_fn(outputs, **(normalizer_params or {}))
     elif bias is not None:
@@ -178,7 +178,7 @@ def _pool(kind: Any, default: str) -> Any:
         inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str = "NHWC",
         outputs_collections: Any = None, scope: Any = None,
     ) -> Any:  # fmt: skip
-        """The largest value or the mean of each window of images."""
+        """Maxima or means of windows of images."""
         if data_format not in ("NHWC", "NCHW"):
             raise ValueError("data_format has to be either NCHW or NHWC.")
         with ops.name_scope(scope, default, [inputs]) as sc:
@@ -199,7 +199,7 @@ avg_pool2d = _pool(pooling.AveragePooling2D, "AvgPool2D")
 
 @add_arg_scope
 def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> Any:
-    """A tensor of rank two: all axes but the first become one."""
+    """Returns a matrix [batch, k]: all axes but the first are merged."""
     with ops.name_scope(scope, "Flatten", [inputs]) as sc:
         inputs = ops.convert_to_tensor(inputs)
         if inputs.shape.ndims == 1:
@@ -218,7 +218,7 @@ def dropout(
     inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True, outputs_collections: Any = None,
     scope: Any = None, seed: Any = None,
 ) -> Any:  # fmt: skip
-    """The inputs, each of which is kept with a probability during training."""
+    """`tf.nn.dropout` when `is_training`, else the inputs."""
     from millrace.python.layers import core as core_layers
 
     with variable_scope.variable_scope(scope, "Dropout", [inputs]) as sc:
@@ -242,7 +242,7 @@ def batch_norm(
     """Batch normalization with variables "beta", "gamma", "moving_mean" and "moving_variance".
 
     Raises:
-      ValueError: `data_format` is neither "NHWC" nor "NCHW", or an argument is given that core does not have.
+      ValueError: `data_format` is neither "NHWC" nor "NCHW", or an argument is not supported.
     """
     if batch_weights is not None or zero_debias_moving_mean:
         raise ValueError(
@@ -278,7 +278,7 @@ def batch_norm(
 
 
 def _with_updates(layer: Any, before: set[int], collections: Any, outputs: Any) -> Any:
-    """Puts the updates of moving averages into collections, or makes the outputs wait for them."""
+    """Adds the updates of moving averages to collections, or makes the outputs depend on them."""
     found: Any = layer.updates
     updates = list(found)
     own = ops.get_collection_ref(ops.GraphKeys.UPDATE_OPS)
@@ -311,7 +311,7 @@ def softmax(logits: Any, scope: Any = None) -> Any:
 
 
 def stack(inputs: Any, layer: Any, stack_args: Any, **kwargs: Any) -> Any:
-    """Applies a layer again and again, each time with the next of `stack_args`."""
+    """Applies a layer repeatedly, each time with the next of `stack_args`."""
     scope = kwargs.pop("scope", None)
     if not isinstance(stack_args, (list, tuple)):
         raise ValueError("stack_args need to be a list or tuple")
@@ -325,7 +325,7 @@ def stack(inputs: Any, layer: Any, stack_args: Any, **kwargs: Any) -> Any:
 
 
 def repeat(inputs: Any, repetitions: int, layer: Any, *args: Any, **kwargs: Any) -> Any:
-    """Applies a layer again and again with the same arguments."""
+    """Applies a layer `repetitions` times with the same arguments."""
     scope = kwargs.pop("scope", None)
     with variable_scope.variable_scope(scope, "Repeat", [inputs]):
         inputs = ops.convert_to_tensor(inputs)

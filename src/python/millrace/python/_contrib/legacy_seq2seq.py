@@ -33,7 +33,7 @@ def _check_projection(output_projection: Any, num_symbols: int, dtype: Any) -> N
 
 
 def _next_input(loop_function: Any, prev: Any, step: int, given: Any) -> Any:
-    """The input of a step: from the previous output where there are both it and a loop function."""
+    """The input of a step: from the previous output if there is one and a loop function, else `given`."""
     if loop_function is None or prev is None:
         return given
     with vs.variable_scope("loop_function", reuse=True):
@@ -41,7 +41,7 @@ def _next_input(loop_function: Any, prev: Any, step: int, given: Any) -> Any:
 
 
 def _decode(decode: Any, feed_previous: Any, steps: int, state_like: Any) -> Tuple[List[Any], Any]:
-    """Calls `decode` with a bool; for a tensor with each value, in branches of the same variables."""
+    """Calls `decode` with a bool; for a tensor with both values, in branches that share variables."""
     if isinstance(feed_previous, bool):
         return decode(feed_previous)
 
@@ -84,7 +84,7 @@ def rnn_decoder(
 def basic_rnn_seq2seq(
     encoder_inputs: Any, decoder_inputs: Any, cell: Any, dtype: Any = dtypes.float32, scope: Any = None
 ) -> Tuple[List[Any], Any]:
-    """A decoder that starts with the final state of an encoder with a cell alike but variables of its own.
+    """A decoder that starts with the final state of an encoder, which has a copy of the cell.
 
     Args:
       encoder_inputs, decoder_inputs: lists of [batch, depth].
@@ -137,7 +137,8 @@ def embedding_rnn_decoder(
       output_projection: (weights [output size, num_symbols], biases [num_symbols]) that make logits of the
         previous output when it is fed; None: outputs are logits.
       feed_previous: from the second step on the input is the most likely symbol of the previous output.
-      update_embedding_for_previous: whether gradients reach the embedding through symbols fed so.
+      update_embedding_for_previous: whether gradients flow to the embedding through symbols that are fed
+        back.
       scope: variable scope; "embedding_rnn_decoder" by default.
 
     Returns:
@@ -313,7 +314,7 @@ def attention_decoder(
     scope: Any = None,
     initial_state_attention: bool = False,
 ) -> Tuple[List[Any], Any]:
-    """Runs a cell over inputs joined with what attention over states gives (Vinyals et al., 2014).
+    """Runs a cell over inputs concatenated with attention over states (Vinyals et al., 2014).
 
     Args:
       decoder_inputs: list of [batch, depth].
@@ -321,12 +322,12 @@ def attention_decoder(
       attention_states: [batch, length, size].
       cell: an RNNCell.
       output_size: of the outputs; None: that of the cell.
-      num_heads: how many times each state attends.
+      num_heads: the number of attention heads.
       loop_function: as in `rnn_decoder`.
       dtype: of the attention; None: that of the variable scope.
       scope: variable scope; "attention_decoder" by default.
-      initial_state_attention: whether the initial state attends before the first step; otherwise that step
-        sees zeros.
+      initial_state_attention: whether attention is computed from the initial state for the first step; else
+        it is zero.
 
     Returns:
       The list of outputs [batch, output_size] and the final state.
@@ -435,7 +436,7 @@ def embedding_attention_seq2seq(
       num_heads, initial_state_attention: as in `attention_decoder`.
       output_projection: as in `embedding_rnn_decoder`; None: outputs are logits [batch, num_decoder_symbols].
       feed_previous: as in `embedding_rnn_decoder`; also a bool [] tensor, which chooses in each step of a
-        session (the embedding then gets no gradient through symbols fed so).
+        session (the embedding then gets no gradient through symbols that are fed back).
       dtype: of the variables; None: that of the variable scope.
       scope: variable scope; "embedding_attention_seq2seq" by default.
 

@@ -31,7 +31,7 @@ def sequence_loss_by_example(
       float [batch].
 
     Raises:
-      ValueError: the lists have other lengths.
+      ValueError: the lists differ in length.
     """
     if len(targets) != len(logits) or len(weights) != len(logits):
         raise ValueError(
@@ -62,7 +62,7 @@ def sequence_loss(
     softmax_loss_function: Any = None,
     name: Any = None,
 ) -> Any:
-    """The sum of `sequence_loss_by_example`, over the batch's size when `average_across_batch`: float []."""
+    """The sum of `sequence_loss_by_example`, or the mean if `average_across_batch`: float []."""
     with ops.name_scope(name, "sequence_loss", logits + targets + weights):
         cost = math_ops.reduce_sum(
             sequence_loss_by_example(

@@ -17,7 +17,7 @@ def index_table_from_tensor(
 
     Args:
       mapping: [size], strings or integers.
-      num_oov_buckets: number of indices after `size` for keys that are not in `mapping`, chosen by a hash.
+      num_oov_buckets: number of indices from `size` on for keys that are not in `mapping`, chosen by a hash.
       default_value: index of those keys when there are no buckets.
       hasher_spec: the hash.
       dtype: of the keys.

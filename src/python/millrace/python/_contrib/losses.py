@@ -18,7 +18,7 @@ get_total_loss = util.get_total_loss
 def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: Any = None) -> Any:
     """The mean of losses with weights that are not zero; it is added to the collection.
 
-    Weights have the first dimensions of the losses: [], [batch], or more.
+    Weights have the leading dimensions of the losses: [], [batch], or more.
     """
     with ops.name_scope(scope, "weighted_loss", [losses, weights]):
         losses = ops.convert_to_tensor(losses)
@@ -26,7 +26,7 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: Any = None) ->
 
 
 def _widened(losses: Any, weights: Any) -> Any:
-    """Weights with ones behind them up to the rank of the losses."""
+    """Weights, with dimensions of 1 appended up to the rank of the losses."""
     weights = math_ops.cast(ops.convert_to_tensor(weights), "float32")
     have, want = weights.shape.ndims, losses.shape.ndims
     if have is None or want is None:
@@ -61,7 +61,7 @@ def softmax_cross_entropy(
 
 
 def sparse_softmax_cross_entropy(logits: Any, labels: Any, weights: Any = 1.0, scope: Any = None) -> Any:
-    """The cross entropy of softmax for labels that are numbers."""
+    """The cross entropy of softmax for labels that are class numbers."""
     with ops.name_scope(scope, "sparse_softmax_cross_entropy_loss", [logits, labels, weights]):
         logits, labels = ops.convert_to_tensor(logits), ops.convert_to_tensor(labels)
         if labels.shape.ndims is not None and labels.shape.ndims == logits.shape.ndims:
@@ -141,7 +141,7 @@ def cosine_distance(
     scope: Any = None,
     dim: Any = None,
 ) -> Any:
-    """One minus products of unit vectors along an axis; ValueError without axis."""
+    """1 - the product of unit vectors along an axis; ValueError without axis."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify 'axis'.")

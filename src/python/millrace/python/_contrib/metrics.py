@@ -34,10 +34,10 @@ for _name in _SWAPPED:
 
 
 def accuracy(predictions: Any, labels: Any, weights: Any = None, name: Any = None) -> Any:
-    """The part of predictions that equal their labels, of one batch.
+    """The fraction of predictions that equal their labels, in one batch.
 
     Raises:
-      ValueError: the types differ or are not those of classes.
+      ValueError: the types differ, or are not integer, bool or string.
     """
     if not (labels.dtype.is_integer or labels.dtype in (dtypes.bool, dtypes.string)):
         raise ValueError("Labels should have bool, integer, or string dtype, not %r" % labels.dtype)

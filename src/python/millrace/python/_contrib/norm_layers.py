@@ -77,11 +77,11 @@ def layer_norm(
     variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
     begin_norm_axis: int = 1, begin_params_axis: int = -1, scope: Any = None,
 ) -> Any:  # fmt: skip
-    """Normalises over the axes from `begin_norm_axis` on; "beta" and "gamma" have those from
+    """Normalises over the axes from `begin_norm_axis` on; variables "beta" and "gamma" have the axes from
     `begin_params_axis` on.
 
     Raises:
-      ValueError: if the rank, or a size of the parameters, is not known, or an axis is not there.
+      ValueError: if the rank or a size of the parameters is not known, or an axis is out of range.
     """
     with variable_scope.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as sc:
         inputs = ops.convert_to_tensor(inputs)
@@ -126,7 +126,7 @@ def instance_norm(
     outputs_collections: Any = None,
     trainable: bool = True, data_format: str = "NHWC", scope: Any = None,
 ) -> Any:  # fmt: skip
-    """Normalises each channel of each image by itself.
+    """Normalises each channel of each image separately.
 
     Raises:
       ValueError: if `data_format`, the rank or the number of channels is unknown.
@@ -228,7 +228,7 @@ def group_norm(
 
 @add_arg_scope
 def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: Any = None) -> Any:
-    """Divides by the length along one axis; ValueError if the axis is not there."""
+    """Divides by the Euclidean norm along one axis; ValueError if the axis is out of range."""
     with variable_scope.variable_scope(scope, "UnitNorm", [inputs]):
         if not inputs.get_shape():
             raise ValueError("The input rank must be known.")
@@ -261,7 +261,7 @@ def maxout(inputs: Any, num_units: int, axis: int = -1, scope: Any = None) -> An
 def dense_to_sparse(
     tensor: Any, eos_token: Any = 0, outputs_collections: Any = None, scope: Any = None
 ) -> Any:
-    """A SparseTensor of the entries that are no end token."""
+    """A SparseTensor of the entries other than `eos_token`."""
     with variable_scope.variable_scope(scope, "dense_to_sparse", [tensor]) as sc:
         tensor = ops.convert_to_tensor(tensor)
         indices = array_ops.where(math_ops.not_equal(tensor, ops.convert_to_tensor(eos_token, tensor.dtype)))
@@ -297,7 +297,7 @@ def embed_sequence(
 
 
 def embedding_lookup_unique(params: Any, ids: Any, partition_strategy: str = "mod", name: Any = None) -> Any:
-    """`tf.nn.embedding_lookup`, which reads each row once."""
+    """`tf.nn.embedding_lookup` that reads each distinct row once."""
     with ops.name_scope(name, "EmbeddingLookupUnique", [params, ids]):
         ids = ops.convert_to_tensor(ids)
         shape = array_ops.shape(ids)
@@ -333,7 +333,7 @@ def bow_encoder(
 
 
 def scale_gradient(inputs: Any, gradient_multiplier: float) -> Any:
-    """The inputs, with a gradient that is scaled."""
+    """Returns the inputs; their gradient is multiplied by `gradient_multiplier`."""
     return inputs * gradient_multiplier + array_ops.stop_gradient(inputs) * (1 - gradient_multiplier)
 
 
@@ -343,7 +343,7 @@ def spatial_softmax(
     trainable: bool = True,
     data_format: str = "NHWC",
 ) -> Any:  # fmt: skip
-    """The expected position of each channel, [batch, 2 * channels] between -1 and 1."""
+    """The expected (x, y) position of each channel, [batch, 2 * channels], in [-1, 1]."""
     with variable_scope.variable_scope(name, "spatial_softmax"):
         shape = array_ops.shape(features)
         static = features.shape

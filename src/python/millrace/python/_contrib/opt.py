@@ -24,7 +24,7 @@ def _scatter(kind: str, var: Any, indices: Any, values: Any, use_locking: bool) 
 
 
 class LazyAdamOptimizer(adam.AdamOptimizer):
-    """Adam that leaves the means of rows alone that a sparse gradient does not have."""
+    """Adam that updates the means only of the rows in a sparse gradient."""
 
     def _apply_sparse_shared(self, grad: Any, var: Any, indices: Any, scatter_add: Any) -> Any:
         dtype = var.dtype.base_dtype
@@ -135,13 +135,18 @@ class AdaMaxOptimizer(adam.AdamOptimizer):
 
 
 class DecoupledWeightDecayExtension:
-    """Makes an optimizer that is a further base class take a share of each variable away before its own step.
+    """Mixin for optimizers: subtracts `weight_decay` times each variable before the optimizer's step.
 
     Reference: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019.
     """
 
     def __init__(self, weight_decay: Any, **kwargs: Any) -> None:
-        """Args: weight_decay: the share, a number, a tensor or a function; **kwargs: for the optimizer."""
+        """Keeps the arguments.
+
+        Args:
+          weight_decay: a number, tensor or callable without arguments.
+          **kwargs: further arguments of the optimizer.
+        """
         self._decay_var_list: Any = None
         self._weight_decay = weight_decay
         self._weight_decay_tensor: Any = None
@@ -195,10 +200,10 @@ class DecoupledWeightDecayExtension:
 
 
 def extend_with_decoupled_weight_decay(base_optimizer: Any) -> Any:
-    """Returns a class as `base_optimizer` whose first argument is the share by which variables decay."""
+    """Returns a subclass of `base_optimizer` with `weight_decay` as additional first argument."""
 
     class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):  # type: ignore[misc]
-        """The optimizer with decay of weights."""
+        """The optimizer with decoupled weight decay."""
 
         def __init__(self, weight_decay: Any, *args: Any, **kwargs: Any) -> None:
             self._decay_var_list = None
@@ -210,7 +215,7 @@ def extend_with_decoupled_weight_decay(base_optimizer: Any) -> Any:
 
 
 class AdamWOptimizer(DecoupledWeightDecayExtension, adam.AdamOptimizer):
-    """Adam with decay of weights."""
+    """Adam with decoupled weight decay."""
 
     def __init__(
         self,
@@ -229,7 +234,7 @@ class AdamWOptimizer(DecoupledWeightDecayExtension, adam.AdamOptimizer):
 
 
 class MomentumWOptimizer(DecoupledWeightDecayExtension, momentum.MomentumOptimizer):
-    """Momentum with decay of weights."""
+    """Momentum with decoupled weight decay."""
 
     def __init__(
         self,
@@ -256,8 +261,12 @@ class MovingAverageOptimizer(optimizer.Optimizer):
         num_updates: Any = None,
         sequential_update: bool = True,
     ) -> None:
-        """Args: opt: the optimizer; average_decay, num_updates: as of ExponentialMovingAverage; sequential_update:
-        whether averages are of the values after the step.
+        """Makes the optimizer.
+
+        Args:
+          opt: the optimizer to wrap.
+          average_decay, num_updates: arguments of ExponentialMovingAverage.
+          sequential_update: whether averages are updated after the step, from the new values.
         """
         super().__init__(False, "MovingAverageOptimizer")
         self._optimizer = opt
@@ -291,11 +300,11 @@ class MovingAverageOptimizer(optimizer.Optimizer):
         return list(self._optimizer.get_slot_names())
 
     def swapping_saver(self, var_list: Any = None, name: str = "swapping_saver", **kwargs: Any) -> Any:
-        """Returns a Saver that saves averages under the names of the variables, and variables under theirs.
+        """Returns a Saver that saves averages under the names of their variables, and the other way round.
 
         Raises:
           RuntimeError: before `apply_gradients`.
-          ValueError: a variable is saved without its average, or the other way round.
+          ValueError: only one of a variable and its average is saved.
         """
         if self._swapped_variable_name_map is None:
             raise RuntimeError("Must call apply_gradients or minimize before creating the swapping_saver")

@@ -84,7 +84,7 @@ def optimize_loss(
     update_ops: Any = None, variables: Any = None, name: Any = None, summaries: Any = None,  # noqa: F811
     colocate_gradients_with_ops: bool = False, increment_global_step: bool = True,
 ) -> Any:  # fmt: skip
-    """A training op that gives the loss: gradients, noise, factors, clipping, an optimizer and summaries.
+    """Returns a training op whose value is the loss; gradients may be scaled, clipped, or get noise.
 
     Args:
       loss: a scalar tensor.
@@ -95,14 +95,15 @@ def optimize_loss(
       gradient_multipliers: factors by variables or their names.
       clip_gradients: the largest global norm, or a function of the pairs of gradients and variables.
       learning_rate_decay_fn: a function of the learning rate and the global step.
-      update_ops: what runs before; None: the collection UPDATE_OPS.
+      update_ops: ops that run before; None: the collection UPDATE_OPS.
       variables: those to be trained; None: TRAINABLE_VARIABLES.
       name: the variable scope, "OptimizeLoss".
       summaries: names of OPTIMIZER_SUMMARIES.
-      colocate_gradients_with_ops, increment_global_step: as the names say.
+      colocate_gradients_with_ops: see `tf.gradients`.
+      increment_global_step: whether the op increments the global step.
 
     Raises:
-      ValueError: for wrong arguments.
+      ValueError: an argument has an invalid type or value.
     """
     loss = ops.convert_to_tensor(loss)
     loss.get_shape().assert_is_compatible_with([])

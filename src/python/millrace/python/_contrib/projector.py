@@ -56,7 +56,7 @@ ProjectorConfig: Any = _CLASSES["ProjectorConfig"]
 
 
 def visualize_embeddings(summary_writer: Any, config: Any) -> None:
-    """Writes a ProjectorConfig where TensorBoard looks for it.
+    """Writes a ProjectorConfig to the file in the writer's folder that TensorBoard reads.
 
     Args:
       summary_writer: a FileWriter.

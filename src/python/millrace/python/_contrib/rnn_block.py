@@ -49,13 +49,13 @@ class LSTMBlockCell(LayerRNNCell):
     """Long short-term memory (Zaremba et al., 2014) as one op per step, without projection.
 
     Variables: kernel [inputs + n, 4 n], bias [4 n] (gates i, c, f, o) and, with peepholes, w_i_diag, w_f_diag
-    and w_o_diag [n], where n is num_units. Checkpoints of `LSTMCell` without projection fit.
+    and w_o_diag [n], where n is num_units. Compatible with checkpoints of `LSTMCell` without projection.
 
     Args:
       num_units: size of the output and of both parts of the state.
       forget_bias: added to the forget gate.
       cell_clip: the cell state is clipped to [-cell_clip, cell_clip]; None: it is not.
-      use_peephole: whether the gates see the cell state.
+      use_peephole: whether the gates have peephole connections to the cell state.
       dtype: float32 or half; None: that of the inputs.
       reuse: whether variables of the scope may exist already.
       name: of the layer.
@@ -128,7 +128,7 @@ class LSTMBlockWrapper(base_layer.Layer):
           Outputs [time, batch, num_units] and the final LSTMStateTuple.
 
         Raises:
-          ValueError: neither `initial_state` nor `dtype` is there, `initial_state` is no pair, or the depth
+          ValueError: neither `initial_state` nor `dtype` is given, `initial_state` is no pair, or the depth
             is unknown.
         """
         shape = inputs.get_shape().with_rank(3)
@@ -154,7 +154,7 @@ class LSTMBlockWrapper(base_layer.Layer):
         else:
             mask = array_ops.transpose(array_ops.sequence_mask(sequence_length, time, dtype=dtype))
             outputs *= array_ops.expand_dims(mask, -1)
-            # Row 0 is the state before the first step: that of sequences without any.
+            # Row 0 is the state before the first step, the final state of empty sequences.
             rows = array_ops.stack(
                 [math_ops.cast(sequence_length, dtypes.int32), math_ops.range(batch)], axis=1
             )

@@ -20,7 +20,7 @@ LSTMStateTuple = rnn_cell_impl.LSTMStateTuple
 
 
 def _linear(args: Any, output_size: int, bias: bool, bias_initializer: Any = None) -> Any:
-    """A product of joined inputs with a variable "kernel", and a variable "bias"."""
+    """The product of concatenated inputs and a variable "kernel", plus a variable "bias"."""
     args = args if nest.is_sequence(args) else [args]
     total = 0
     for arg in args:
@@ -48,7 +48,7 @@ class LayerNormBasicLSTMCell(rnn_cell_impl.RNNCell):
       input_size: not used.
       activation: of the new values.
       layer_norm: whether there is a normalization; if not, there are biases.
-      norm_gain, norm_shift: the first values of its variables.
+      norm_gain, norm_shift: the initial values of its variables.
       dropout_keep_prob, dropout_prob_seed: of the dropout.
       reuse: whether variables are reused.
     """
@@ -84,7 +84,7 @@ class LayerNormBasicLSTMCell(rnn_cell_impl.RNNCell):
 
         shape = inp.get_shape()[-1:]
         with variable_scope.variable_scope(scope):
-            # The variables are made with their first values; the layer finds them.
+            # The variables are made with their initial values, and are then reused by the layer.
             variable_scope.get_variable(
                 "gamma", shape=shape, dtype=dtype, initializer=init_ops.constant_initializer(self._norm_gain)
             )
@@ -158,7 +158,7 @@ class UGRNNCell(rnn_cell_impl.RNNCell):
 
 
 class NASCell(rnn_cell_impl.LayerRNNCell):
-    """The cell that a search found (Zoph and Le, 2016).
+    """The cell found by neural architecture search (Zoph and Le, 2016).
 
     Args:
       num_units: the size of the state.
@@ -227,7 +227,7 @@ class NASCell(rnn_cell_impl.LayerRNNCell):
 
 
 class ConvLSTMCell(rnn_cell_impl.RNNCell):
-    """An LSTM of images, or of sequences or volumes, whose products are convolutions.
+    """An LSTM of sequences, images or volumes, with convolutions instead of matrix products.
 
     Args:
       conv_ndims: 1, 2 or 3.
@@ -235,7 +235,7 @@ class ConvLSTMCell(rnn_cell_impl.RNNCell):
       output_channels: the number of channels.
       kernel_shape: of the convolution.
       use_bias: whether there is a bias.
-      skip_connection: whether outputs have the inputs behind them.
+      skip_connection: whether inputs are concatenated to the outputs.
       forget_bias: added to the forget gate.
       initializers: of the variables.
       name: of the cell.
@@ -375,7 +375,7 @@ class HighwayWrapper(rnn_cell_impl.RNNCell):
 
 
 class AttentionCellWrapper(rnn_cell_impl.RNNCell):
-    """A cell that reads from its last outputs (Bahdanau and others, 2014).
+    """A cell with attention over its last outputs (Bahdanau and others, 2014).
 
     Args:
       cell: the cell.
@@ -386,7 +386,8 @@ class AttentionCellWrapper(rnn_cell_impl.RNNCell):
       state_is_tuple: whether states are tuples (recommended).
 
     Raises:
-      TypeError: if the cell is none; ValueError: if states do not fit, or `attn_length` is not positive.
+      TypeError: if `cell` is no RNNCell.
+      ValueError: if states are not tuples as required, or `attn_length` is not positive.
     """
 
     def __init__(

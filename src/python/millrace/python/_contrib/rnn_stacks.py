@@ -40,7 +40,7 @@ def stack_bidirectional_rnn(
     cells_fw: Any, cells_bw: Any, inputs: Any, initial_states_fw: Any = None, initial_states_bw: Any = None,
     dtype: Any = None, sequence_length: Any = None, scope: Any = None,
 ) -> Any:  # fmt: skip
-    """The same for a list of inputs: (outputs, states forward, states backward)."""
+    """As `stack_bidirectional_dynamic_rnn`, unrolled over a list of inputs."""
     _check_cells(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
     states_fw, states_bw = [], []
     prev_layer = inputs

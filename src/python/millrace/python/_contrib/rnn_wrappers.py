@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of tf.contrib.rnn around other cells, and the linear map that they share with decoders."""
+"""Wrappers of cells of tf.contrib.rnn, and the linear map that they share with decoders."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -49,7 +49,7 @@ class _Wrapper(RNNCell):
 
 
 class EmbeddingWrapper(_Wrapper):
-    """Gives a cell rows of the variable `embedding` [classes, size] for inputs [batch] of ids.
+    """Runs a cell on rows of the variable `embedding` [classes, size], looked up by ids [batch].
 
     Args:
       cell: an RNNCell.
@@ -92,7 +92,7 @@ class InputProjectionWrapper(_Wrapper):
       cell: an RNNCell.
       num_proj: size of the inputs that the cell sees.
       activation: of those inputs; None: linear.
-      input_size: without effect.
+      input_size: ignored.
       reuse: whether variables of the scope may exist already.
 
     Raises:

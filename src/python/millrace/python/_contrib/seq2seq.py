@@ -27,7 +27,7 @@ def sequence_loss(
       float [] when both averages are taken, [batch] or [time] for one, [batch, time] for none.
 
     Raises:
-      ValueError: the arguments have other ranks.
+      ValueError: an argument has another rank.
     """
     if len(logits.get_shape()) != 3:
         raise ValueError("Logits must be a [batch_size x sequence_length x logits] tensor")
@@ -46,5 +46,5 @@ def sequence_loss(
             return losses
         total = (
             math_ops.reduce_sum(weights, axes) + 1e-12
-        )  # steps that no sequence has are no division by zero
+        )  # avoids a division by zero for steps without weights
         return math_ops.reduce_sum(losses, axes) / total

@@ -53,7 +53,7 @@ class Decoder(metaclass=abc.ABCMeta):
 
     @property
     def tracks_own_finished(self) -> bool:
-        """Whether `finished` of a step is final, as where entries of the batch change places."""
+        """Whether the decoder itself keeps track of finished entries, as when it reorders the batch."""
         return False
 
 
@@ -90,12 +90,13 @@ def dynamic_decode(
       (outputs, state, lengths).
 
     Raises:
-      TypeError: if `decoder` is no Decoder; ValueError: if `maximum_iterations` is no scalar.
+      TypeError: if `decoder` is no Decoder.
+      ValueError: if `maximum_iterations` is no scalar.
     """
     if not isinstance(decoder, Decoder):
         raise TypeError("Expected decoder to be type Decoder, but saw: %s" % type(decoder))
     with variable_scope.variable_scope(scope, "decoder") as varscope:
-        # Variables are read once, outside of the loop.
+        # Variables are read once, before the loop.
         ctxt = ops.get_default_graph()._get_control_flow_context()
         in_while = control_flow_util.GetContainingWhileContext(ctxt) is not None
         if varscope.caching_device is None and not in_while:
@@ -207,7 +208,7 @@ class BasicDecoder(Decoder):
       output_layer: a layer applied to the cell's outputs, or None.
 
     Raises:
-      TypeError: if one of them is something else.
+      TypeError: if an argument has another type.
     """
 
     def __init__(self, cell: Any, helper: Any, initial_state: Any, output_layer: Any = None) -> None:

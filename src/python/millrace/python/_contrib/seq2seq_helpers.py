@@ -22,8 +22,8 @@ from millrace.python.util import nest
 
 
 class Helper(metaclass=abc.ABCMeta):
-    """The interface: `initialize` gives the first inputs, `sample` ids of outputs, `next_inputs` what is
-    read next."""
+    """The interface: `initialize` returns the first inputs, `sample` ids of outputs, `next_inputs` the
+    next inputs."""
 
     @property
     @abc.abstractmethod
@@ -110,7 +110,7 @@ def _unstack_ta(inp: Any) -> Any:
 
 
 class TrainingHelper(Helper):
-    """Reads given inputs; ids are those of the greatest outputs.
+    """Feeds given inputs; sampled ids are those of the largest outputs.
 
     Args:
       inputs: a structure of tensors [batch, time, ...], or [time, batch, ...].
@@ -188,9 +188,9 @@ class TrainingHelper(Helper):
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
-    """Reads given inputs, or with a probability the embedding of an id that is drawn from the outputs.
+    """Feeds given inputs, or with a probability the embedding of an id sampled from the outputs.
 
-    Where nothing is drawn, `sample` gives -1.
+    `sample` returns -1 where nothing is sampled.
     """
 
     def __init__(
@@ -239,11 +239,11 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
 
 
 class ScheduledOutputTrainingHelper(TrainingHelper):
-    """Reads given inputs, or with a probability the outputs of the step before.
+    """Feeds given inputs, or with a probability the outputs of the previous step.
 
     Args:
-      next_inputs_fn: a function or layer that makes inputs of outputs.
-      auxiliary_inputs: inputs that are joined to whatever is read.
+      next_inputs_fn: a function or layer from outputs to inputs.
+      auxiliary_inputs: tensors that are concatenated to the inputs.
     """
 
     def __init__(
@@ -330,7 +330,7 @@ def _embedding_function(embedding: Any) -> Any:
 
 
 class GreedyEmbeddingHelper(Helper):
-    """Reads the embedding of the id of the greatest output, until the end.
+    """Feeds the embedding of the id of the largest output, until the end token.
 
     Args:
       embedding: a function of ids, or the `params` of embedding_lookup.
@@ -378,14 +378,14 @@ class GreedyEmbeddingHelper(Helper):
         finished = math_ops.equal(sample_ids, self._end_token)
         next_inputs = control_flow_ops.cond(
             math_ops.reduce_all(finished),
-            lambda: self._start_inputs,  # of the right shape; nothing reads it
+            lambda: self._start_inputs,  # has the right shape, and is not used
             lambda: self._embedding_fn(sample_ids),
         )
         return finished, next_inputs, state
 
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
-    """As GreedyEmbeddingHelper, but ids are drawn; outputs are divided by a temperature before."""
+    """As GreedyEmbeddingHelper, but ids are sampled from outputs divided by `softmax_temperature`."""
 
     def __init__(
         self,

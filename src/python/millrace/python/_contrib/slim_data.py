@@ -36,7 +36,7 @@ class Dataset:
 
 
 def get_data_files(data_sources: Any) -> list[str]:
-    """The files of paths or patterns; ValueError if there are none."""
+    """The files that match paths or patterns; ValueError if there are none."""
     if isinstance(data_sources, (list, tuple)):
         return [path for source in data_sources for path in get_data_files(source)]
     if any(c in data_sources for c in "*?["):
@@ -149,7 +149,7 @@ _threads = threading.local()
 
 
 class NestedQueueRunnerError(Exception):
-    """QueueRunners within QueueRunners."""
+    """Raised when QueueRunners contexts are nested."""
 
 
 @contextlib.contextmanager
@@ -178,7 +178,7 @@ def prefetch_queue(
     shared_name: Any = None,
     name: Any = None,
 ) -> Any:
-    """A queue of batches that are computed ahead; its `dequeue` gives lists or dictionaries."""
+    """A queue of prefetched batches, whose `dequeue` returns lists or dictionaries."""
     names, flat = (sorted(tensors), None) if isinstance(tensors, dict) else (None, list(tensors))
     if names is not None:
         flat = [tensors[n] for n in names]

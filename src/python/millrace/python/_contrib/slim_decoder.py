@@ -19,7 +19,7 @@ from millrace.python.ops import (
 
 
 class DataDecoder(metaclass=abc.ABCMeta):
-    """The interface: `decode` gives items of data, `list_items` their names."""
+    """The interface of decoders: `decode` returns items of data, `list_items` their names."""
 
     @abc.abstractmethod
     def decode(self, data: Any, items: Any) -> Any:
@@ -31,7 +31,7 @@ class DataDecoder(metaclass=abc.ABCMeta):
 
 
 class ItemHandler(metaclass=abc.ABCMeta):
-    """Makes an item of the tensors of features."""
+    """Makes an item from the tensors of features."""
 
     def __init__(self, keys: Any) -> None:
         self._keys = list(keys) if isinstance(keys, (tuple, list)) else [keys]
@@ -58,7 +58,7 @@ class ItemHandlerCallback(ItemHandler):
 
 
 class BoundingBox(ItemHandler):
-    """Boxes [n, 4] of features that have one coordinate each."""
+    """Boxes [n, 4], from four features with one coordinate each."""
 
     def __init__(self, keys: Any = None, prefix: str = "") -> None:
         if keys is None:
@@ -79,13 +79,13 @@ class BoundingBox(ItemHandler):
 
 
 class Tensor(ItemHandler):
-    """A feature: dense, with a shape that is given or that other features have.
+    """A dense feature, whose shape is given or is in other features.
 
     Args:
       tensor_key: the feature.
       shape_keys: the features of the shape.
       shape: the shape.
-      default_value: where a sparse feature has no entry.
+      default_value: the value of missing entries of a sparse feature.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class SparseTensor(ItemHandler):
 
 
 class Image(ItemHandler):
-    """An image of the features of its bytes and their format (jpeg, png, raw).
+    """An image, from the features of its bytes and their format (jpeg, png, raw).
 
     Args:
       image_key, format_key: the features; "image/encoded" and "image/format".

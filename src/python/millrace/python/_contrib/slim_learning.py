@@ -39,10 +39,10 @@ def create_train_op(
     gate_gradients: int = tf_optimizer.Optimizer.GATE_OP, aggregation_method: Any = None,
     colocate_gradients_with_ops: bool = False, gradient_multipliers: Any = None, check_numerics: bool = True,
 ) -> Any:  # fmt: skip
-    """An op that trains and gives the loss; see tf.contrib.training.create_train_op.
+    """Returns a training op whose value is the loss; see tf.contrib.training.create_train_op.
 
     Args:
-      clip_gradient_norm: the largest norm of each gradient; 0: any.
+      clip_gradient_norm: the maximum norm of each gradient; 0: no limit.
       gradient_multipliers: factors by variables or their names.
     """
 
@@ -74,8 +74,8 @@ def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: An
     """One step: the loss, and whether training ends.
 
     Args:
-      train_step_kwargs: "should_log", "should_trace", "logdir", "summary_writer", "should_stop", as they are
-      needed.
+      train_step_kwargs: a dict with any of "should_log", "should_trace", "logdir", "summary_writer",
+        "should_stop".
     """
     start_time = time.time()
     options = metadata = None
@@ -138,7 +138,7 @@ def _check_arguments(
 
 
 def _local_init(local_init_op: Any, sync_optimizer: Any, is_chief: bool) -> tuple[Any, Any]:
-    """The op that initializes local variables and tables, and the one that says when it can run."""
+    """The op that initializes local variables and tables, and the op that returns whether it can run."""
     if local_init_op == _USE_DEFAULT:
         local_init_op = control_flow_ops.group(
             variables.local_variables_initializer(), lookup_ops.tables_initializer()
@@ -165,18 +165,18 @@ def train(
     trace_every_n_steps: Any = None,
     ignore_live_threads: bool = False,
 ) -> Any:  # fmt: skip
-    """Runs a training loop under a Supervisor; the last loss.
+    """Runs a training loop under a Supervisor; returns the last loss.
 
     Args:
-      train_op: what runs; its value is the loss.
-      logdir: where checkpoints and summaries go; None: nowhere.
+      train_op: the op to run, whose value is the loss.
+      logdir: folder of checkpoints and summaries; None: none are written.
       train_step_fn, train_step_kwargs: a step (see `train_step`) and its arguments.
-      number_of_steps: of the global step at the end; None: no end.
-      startup_delay_steps: the step that workers other than the chief wait for.
+      number_of_steps: the global step at which training ends; None: no limit.
+      startup_delay_steps: the global step that workers other than the chief wait for.
       The others are those of Supervisor and its managed_session.
 
     Raises:
-      ValueError: if arguments do not fit.
+      ValueError: if an argument is missing or invalid.
     """
     if isinstance(sync_optimizer, sync_replicas_optimizer.SyncReplicasOptimizer):
         sync_optimizer = [sync_optimizer]
@@ -244,7 +244,7 @@ def train(
                     sv.saver.save(sess, sv.save_path, global_step=sv.global_step)
                     sv.stop(close_summary_writer=True, ignore_live_threads=ignore_live_threads)
         except errors.AbortedError:
-            # A task of the cluster has begun again: so does the session.
+            # A task of the cluster was restarted: make a new session.
             logging.info("Retrying training!")
             should_retry = True
     return total_loss
@@ -273,7 +273,7 @@ def evaluate_once(
     final_op_feed_dict: Any = None, summary_op: Any = _USE_DEFAULT, summary_op_feed_dict: Any = None,
     variables_to_restore: Any = None, session_config: Any = None, hooks: Any = None,
 ) -> Any:  # fmt: skip
-    """Evaluates a checkpoint: `eval_op` runs `num_evals` times; the value of `final_op`."""
+    """Evaluates a checkpoint: runs `eval_op` `num_evals` times; returns the value of `final_op`."""
     if summary_op == _USE_DEFAULT:
         summary_op = summary.merge_all()
     all_hooks: list[Any] = [training_lib.StopAfterNEvalsHook(num_evals)]
@@ -301,7 +301,7 @@ def evaluation_loop(
     variables_to_restore: Any = None, eval_interval_secs: float = 60, max_number_of_evaluations: Any = None,
     session_config: Any = None, timeout: Any = None, timeout_fn: Any = None, hooks: Any = None,
 ) -> Any:  # fmt: skip
-    """Evaluates each new checkpoint of a folder; the value of `final_op` of the last one."""
+    """Evaluates each new checkpoint of a folder; returns the last value of `final_op`."""
     if summary_op == _USE_DEFAULT:
         summary_op = summary.merge_all()
     all_hooks: list[Any] = [training_lib.StopAfterNEvalsHook(num_evals)]

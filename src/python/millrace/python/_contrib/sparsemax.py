@@ -40,7 +40,7 @@ def sparsemax(logits: Any, name: Any = None) -> Any:
 
 
 def sparsemax_loss(logits: Any, sparsemax: Any, labels: Any, name: Any = None) -> Any:  # noqa: A002
-    """The loss that is to sparsemax what cross entropy is to softmax.
+    """The loss for sparsemax that corresponds to the cross entropy for softmax.
 
     Args:
       logits: a tensor of shape [batch, classes].
@@ -56,7 +56,7 @@ def sparsemax_loss(logits: Any, sparsemax: Any, labels: Any, name: Any = None) -
         p = ops.convert_to_tensor(sparsemax, name="sparsemax")
         q = ops.convert_to_tensor(labels, name="labels")
         zeros = array_ops.zeros_like(p)
-        # Outside of the support nothing is added, also where a logit is minus infinity.
+        # The sum is over the support only, so logits of minus infinity elsewhere add nothing.
         own = array_ops.where(math_ops.logical_or(p > 0, math_ops.is_nan(p)), p * (z - 0.5 * p), zeros)
         wanted = q * (0.5 * q - z)
         wanted = array_ops.where(

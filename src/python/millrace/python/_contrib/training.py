@@ -57,7 +57,7 @@ def multiply_gradients(grads_and_vars: Any, gradient_multipliers: Any) -> list[A
     """The pairs, with gradients times factors by variables or their names.
 
     Raises:
-      ValueError: for wrong arguments, or a variable without a gradient.
+      ValueError: for invalid arguments, or a variable without a gradient.
     """
     if not isinstance(grads_and_vars, list):
         raise ValueError("`grads_and_vars` must be a list.")
@@ -89,13 +89,13 @@ def create_train_op(
     gate_gradients: int = tf_optimizer.Optimizer.GATE_OP, aggregation_method: Any = None,
     colocate_gradients_with_ops: bool = False, check_numerics: bool = True,
 ) -> Any:  # fmt: skip
-    """An op that trains and gives the loss.
+    """Returns a training op whose value is the loss.
 
     Args:
       total_loss: a tensor.
       optimizer: an Optimizer.
       global_step: the variable; if not given, that of the graph, made if missing; None: none.
-      update_ops: what runs before; None: the collection UPDATE_OPS.
+      update_ops: ops that run before; None: the collection UPDATE_OPS.
       variables_to_train: None: TRAINABLE_VARIABLES.
       transform_grads_fn: a function of the pairs of gradients and variables.
       summarize_gradients: whether there are summaries of gradients.
@@ -149,10 +149,10 @@ def train(
     config: Any = None,
     max_wait_secs: int = 7200, run_metadata: Any = None,
 ) -> Any:  # fmt: skip
-    """Runs a training op until a hook ends it; the last loss.
+    """Runs a training op until a hook stops it; returns the last loss.
 
     Raises:
-      ValueError: if something must be written without a folder.
+      ValueError: if `logdir` is None although checkpoints or summaries are to be written.
     """
     if logdir is None and is_chief:
         if save_summaries_steps:
@@ -184,7 +184,7 @@ class SummaryAtEndHook(session_run_hook.SessionRunHook):
       log_dir: the folder, or `summary_writer`.
       summary_writer: a writer.
       summary_op: the summaries; None: those of the graph.
-      feed_dict: for them.
+      feed_dict: values fed when they are evaluated.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ def evaluate_repeatedly(
     final_ops: Any = None, final_ops_feed_dict: Any = None, eval_interval_secs: float = 60, hooks: Any = None,
     config: Any = None, max_number_of_evaluations: Any = None, timeout: Any = None, timeout_fn: Any = None,
 ) -> Any:  # fmt: skip
-    """Evaluates each new checkpoint of a folder; the values of `final_ops` of the last one."""
+    """Evaluates each new checkpoint of a folder; returns the last values of `final_ops`."""
     eval_step = evaluation._get_or_create_eval_step()
     hooks = list(hooks or [])
     if eval_ops is not None:

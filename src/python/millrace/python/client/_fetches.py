@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Structures of fetches, and feeds of things that are made of several tensors."""
+"""Structures of fetches, and feeds of objects that are made of several tensors."""
 from __future__ import annotations
 
 import collections
@@ -33,13 +33,13 @@ def register_session_run_conversion_functions(
     feed_function: Any = None,
     feed_function_for_partial_run: Any = None,
 ) -> None:
-    """Lets sessions fetch and feed things of a class.
+    """Registers functions with which sessions fetch and feed objects of a class.
 
     Args:
       tensor_type: the class.
-      fetch_function: of a thing: (list of tensors, function of the list of their values).
-      feed_function: of a thing and a value: list of (tensor, value).
-      feed_function_for_partial_run: of a thing: list of tensors.
+      fetch_function: from an object to (list of tensors, function of the list of their values).
+      feed_function: from an object and a value to a list of (tensor, value).
+      feed_function_for_partial_run: from an object to a list of tensors.
     """
     for expansion in _expansions:
         if issubclass(tensor_type, expansion.kind):
@@ -103,7 +103,7 @@ def expand_feed_keys(feed: Any) -> list[Any]:
 
 
 class _FetchMapper:
-    """The fetches of a structure, each once, and how the structure is built of their values."""
+    """The fetches of a structure without duplicates, and the construction of the result from their values."""
 
     def unique_fetches(self) -> list[Any]:
         raise NotImplementedError("Must be implemented by subclasses")
@@ -124,11 +124,11 @@ class _FetchMapper:
             return _DictFetchMapper(fetch)
         if hasattr(type(fetch), "__attrs_attrs__"):
             return _AttrsFetchMapper(fetch)
-        return _ElementFetchMapper([fetch], lambda values: values[0])  # refused with the reason
+        return _ElementFetchMapper([fetch], lambda values: values[0])  # raises with the reason
 
 
 class _ElementFetchMapper(_FetchMapper):
-    """One thing, made of one or several fetches."""
+    """One object, made of one or several fetches."""
 
     def __init__(self, fetches: Any, contraction_fn: Any) -> None:
         self._unique_fetches = []

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 
 class SessionInterface:
-    """Base class of what runs graphs."""
+    """Base class of sessions."""
 
     @property
     def graph(self) -> Any:

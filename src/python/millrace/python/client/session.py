@@ -111,7 +111,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
 
         Args:
           fetches: a tensor, an operation, a name of one, a variable, or a list, tuple, named tuple, dict or attrs
-            object of such things.
+            object of these.
           feed_dict: values by tensor.
           options: a RunOptions.
           run_metadata: a RunMetadata that is filled in.
@@ -122,7 +122,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
         Raises:
           RuntimeError: if the session is closed.
           TypeError: if a fetch or a key of `feed_dict` is of a wrong type.
-          ValueError: if one names nothing in the graph, or a value does not fit.
+          ValueError: if a name is not in the graph, or a value has another shape or type.
         """
         if options is None and run_metadata is None:
             try:
@@ -280,7 +280,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
     _NODEDEF_NAME_RE = re.compile(r"\[\[(?:\{\{)?(?:node|Node:) ?([^\}\] =]*)")
 
     def _with_operation(self, error: Any) -> Any:
-        """The error with the operation that its text names."""
+        """The exception, with the operation that its text names."""
         message = error.message
         found = self._NODEDEF_NAME_RE.search(message)
         node_def = op = None
@@ -292,10 +292,10 @@ class BaseSession(_engine.SessionBase, SessionInterface):
         return errors_impl._make_specific_exception(node_def, op, message, error.error_code)
 
     def _update_with_movers(self, feeds: dict[Any, Any]) -> None:
-        """Nothing to do: handles of tensors work on all devices."""
+        """Does nothing: handles of tensors work on all devices."""
 
     def _register_dead_handle(self, handle: str) -> None:
-        # Deleted before the next run, together.
+        # These handles are deleted together before the next run.
         with self._delete_lock:
             self._dead_handles.append(handle)
             tensors = self._dead_handles if len(self._dead_handles) >= 10 else None
@@ -329,12 +329,12 @@ class BaseSession(_engine.SessionBase, SessionInterface):
             return self._callable_with_options(feeds, handler)
         single = isinstance(fetches, (ops.Tensor, ops.Operation))
         if single:
-            # A fast function; its errors get their operation.
+            # A fast path; errors get the operation that they name.
             return _CallableWithErrors(self, self._make_fast_callable(feeds, fetched, targets, True), None)
         return _CallableWithErrors(self, self._make_fast_callable(feeds, fetched, targets, False), handler)
 
     def _make_callable_from_options(self, callable_options: Any) -> Any:
-        """A function of arrays that gives a list: what CallableOptions name is fed and fetched."""
+        """A function of arrays that returns a list: the feeds and fetches are those of CallableOptions."""
         for field in ("tensor_connection", "feed_devices", "fetch_devices"):
             if getattr(callable_options, field):
                 raise NotImplementedError("CallableOptions.%s is not supported in Python" % field)
@@ -445,7 +445,7 @@ class InteractiveSession(BaseSession):
             if config is None
             else type(config).FromString(config.SerializeToString())
         )
-        # In a shell the graph grows with each line.
+        # In a shell the graph grows between runs.
         config.graph_options.place_pruned_graph = True
         super().__init__(target, graph, config)
         with InteractiveSession._count_lock:

@@ -23,11 +23,11 @@ class _ChromeTraceFormatter:
         return {"ph": ph, "cat": category, "name": name, "pid": pid, "tid": tid, "ts": timestamp}
 
     def emit_pid(self, name: str, pid: int) -> None:
-        """Names a row of the trace."""
+        """Sets the name of a process (a group of rows) of the trace."""
         self._metadata.append({"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}})
 
     def emit_tid(self, name: str, pid: int, tid: int) -> None:
-        """Names a line of a row."""
+        """Sets the name of a thread (a row) of a process."""
         self._metadata.append(
             {"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
         )
@@ -35,7 +35,7 @@ class _ChromeTraceFormatter:
     def emit_region(
         self, timestamp: int, duration: int, pid: int, tid: int, category: str, name: str, args: Any
     ) -> None:
-        """Adds a bar."""
+        """Adds a region, an event with a duration."""
         event = self._event("X", category, name, pid, tid, timestamp)
         event["dur"] = duration
         event["args"] = args
@@ -115,7 +115,7 @@ class Timeline:
         self._allocator_maximums: dict[str, AllocationMaximum] = {}
 
     def _lanes(self, nodes: Any) -> dict[int, int]:
-        """Assigns each node to a line of its row; nodes on a line do not overlap."""
+        """Assigns each node to a thread of its device; nodes of one thread do not overlap."""
         ends: list[int] = []
         lanes = {}
         for index, node in sorted(enumerate(nodes), key=lambda entry: entry[1].all_start_micros):
@@ -132,7 +132,7 @@ class Timeline:
 
     def _trace(self, show_dataflow: bool, show_memory: bool) -> _ChromeTraceFormatter:
         trace = _ChromeTraceFormatter(show_memory)
-        places: dict[str, tuple[int, int, int, int]] = {}  # node -> row, line, start, end
+        places: dict[str, tuple[int, int, int, int]] = {}  # node -> process, thread, start, end
         flow_id = 0
         for pid, device in enumerate(self._step_stats.dev_stats):
             trace.emit_pid(device.device + " Compute", pid)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Forward compatibility: which changes of the format of graphs may be used from which day on."""
+"""Forward compatibility: the date from which on a change of the graph format may be used."""
 from __future__ import annotations
 
 import datetime

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which of two behaviours: that of 1.x, or what TensorFlow 2 made of it."""
+"""Switches between the behaviours of TensorFlow 1.x and 2."""
 from __future__ import annotations
 
 from millrace.python import tf2
@@ -9,9 +9,9 @@ from millrace.python.ops import control_flow_v2_toggles, variable_scope
 
 
 def enable_v2_behavior() -> None:
-    """Executes ops at once, makes variables resources, conditions and loops functional ops, and `==` of tensors elementwise.
+    """Enables eager execution, resource variables, functional control flow and element-wise `==` of tensors.
 
-    To be called when a program begins.
+    Must be called at the start of a program.
 
     Raises:
       ValueError: there is a graph already.
@@ -25,7 +25,7 @@ def enable_v2_behavior() -> None:
 
 
 def disable_v2_behavior() -> None:
-    """Takes back what `enable_v2_behavior` does. To be called when a program begins."""
+    """Reverts `enable_v2_behavior`. Must be called at the start of a program."""
     tf2.disable()
     ops.disable_eager_execution()
     tensor_shape.disable_v2_tensorshape()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The debugger of TensorFlow 1.x: tensors of a run are written to files, and looked at."""
+"""The debugger of TensorFlow 1.x (tfdbg): writes the tensors of a run to files, and shows them."""
 from __future__ import annotations
 
 from millrace.python.debug.lib.debug_data import (  # noqa: F401

@@ -33,7 +33,7 @@ def set_log_device_placement(enabled: bool) -> None:
 
 @contextmanager
 def device_policy(policy: Any) -> Iterator[None]:
-    """Context in which another device placement policy holds."""
+    """Context in which another device placement policy is in effect."""
     from millrace.python.eager import context
 
     ctx = context.context()

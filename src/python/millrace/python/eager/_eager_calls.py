@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of functions that are executed at once, and their gradients.
+"""Eager calls of functions, and their gradients.
 
-The gradient of a function is another function. Both are cut out of one graph, the body with the engine's gradients
-added: the part that does not depend on incoming gradients is the forward function, whose further results the backward
-function takes. So effects and random numbers of the body happen once. Where gradients of gradients may be asked for,
-these results count as results, so the backward function computes their gradients too.
+The gradient of a function is another function. Both are parts of one graph, the body with the engine's
+gradients added: the part that does not depend on incoming gradients is the forward function, whose
+intermediate results are inputs of the backward function. So side effects and random numbers of the body are
+computed once. If gradients of gradients may be requested, these intermediate results count as results, and
+the backward function computes their gradients too.
 """
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import Any
 from millrace.python.eager import execute, tape
 from millrace.python.framework import indexed_slices, ops
 
-# Operations of loops and conditions that belong to one graph: they cannot be cut apart.
+# Operations of loops and conditions, which must stay in one graph: the body cannot be split between them.
 _FRAMES = frozenset(("Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"))
 
 
@@ -37,7 +38,7 @@ _MOST = 256
 
 
 def call_op(op_type: str, inputs: Any, triples: Any) -> Any:
-    """Executes an op that calls functions where a tape watches an input; None where none does.
+    """Executes an op that calls functions if a tape watches an input; returns None otherwise.
 
     Args:
       op_type: the op.
@@ -74,7 +75,7 @@ def call_op(op_type: str, inputs: Any, triples: Any) -> Any:
 
 
 class _Part:
-    """A function that was cut out of a graph."""
+    """A function made of a part of a graph."""
 
     def __init__(self, graph: Any, definition: Any) -> None:
         self._graph = graph
@@ -89,7 +90,7 @@ def _placeholder_like(tensor: Any, name: str) -> Any:
 
 
 def _copy_of(concrete: Any) -> Any:
-    """The body once more, as a graph that can be added to."""
+    """A copy of the body, as a graph that can be extended."""
     from millrace.python.framework import function_def_to_graph, func_graph
 
     source = concrete.graph
@@ -147,7 +148,7 @@ class _Pair:
         self._concrete, self._graph = concrete, graph
         self._inputs, self._results = inputs, results
         self._before = before  # the operations of the body
-        self._plain = plain  # the pair of the results alone
+        self._plain = plain  # the pair whose results are those of the body alone
         first = graph._num_ids
         self._targets = [i for i, t in enumerate(results) if is_trainable(t.dtype)]
         self._sources = [i for i, t in enumerate(inputs) if is_trainable(t.dtype)]
@@ -173,9 +174,9 @@ class _Pair:
         )
 
     def _behind(self, everything: list[Any], starts: set[int]) -> set[int]:
-        """The operations that belong to the backward function."""
+        """The operations of `everything` that belong to the backward function."""
         if self._plain is not None:
-            # The forward function only returns tensors of the body, which do not change any more.
+            # Outputs of the forward function are tensors of the body, which is not changed any more.
             return {id(op) for op in everything if op._id_value not in self._before} | starts
         behind = set(starts)
         changed = True
@@ -206,7 +207,7 @@ class _Pair:
             taken = [op for op in everything if id(op) in behind and id(op) not in starts]
         own = {id(op) for op in taken} | starts
         for op in taken:
-            # The forward function has ended when the backward function begins.
+            # The forward function ends before the backward function begins.
             kept = [c for c in op.control_inputs if id(c) in own]
             if len(kept) < len(op.control_inputs):
                 op._remove_control_ops()
@@ -249,7 +250,7 @@ class _Pair:
         raise AssertionError("A tensor of the backward function is in neither list")
 
     def with_kept_as_results(self) -> _Pair:
-        """The pair whose results are also all tensors of the body that its backward function takes."""
+        """The pair whose results include all intermediate results that its backward function takes."""
         plain = self
         pair = _Pair(self._concrete, self._graph, self._inputs, self._results, self._before, plain)
         while pair.kept:
@@ -274,7 +275,7 @@ class _Pair:
                     gradients[i] = indexed_slices.IndexedSlices(*[next(found) for _ in range(kind)])
             return gradients
 
-        # The arguments of the backward function matter for gradients of higher order.
+        # The arguments of the backward function are needed for gradients of higher order.
         seen = results if self._plain is not None else results[: self._count]
         tape.record_operation(self._forward.name, seen, inputs, backward)
         return results[: self._count]
@@ -305,7 +306,7 @@ def _part(graph: Any, name: str, body: Any, inputs: Any, outputs: Any, controls:
 
 
 def _concrete_of(part: _Part, inputs: list[Any]) -> Any:
-    """A ConcreteFunction of a function that was cut out."""
+    """A ConcreteFunction of a function made of a part of a graph."""
     from millrace.python.eager import function as function_module
     from millrace.python.framework import function_def_to_graph
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What gradient functions ask of attributes and gradients."""
+"""Attributes of ops and properties of gradients, for gradient functions."""
 from __future__ import annotations
 
 from typing import Any
@@ -42,7 +42,7 @@ def make_attr(attr_type: Any, value: Any) -> Any:
 
     Args:
       attr_type: TF_ATTR_..., in a list for a list of values.
-      value: a type or shape, or something of which one can be made; other values stay.
+      value: a type or shape, or a value convertible to one; other values are returned unchanged.
     """
     if isinstance(attr_type, list):
         if attr_type[0] in (pywrap_tensorflow.TF_ATTR_TYPE, pywrap_tensorflow.TF_ATTR_SHAPE):
@@ -58,7 +58,7 @@ def make_attr(attr_type: Any, value: Any) -> Any:
 
 
 def flatten_nested_indexed_slices(grad: Any) -> Any:
-    """Slices whose values are a tensor, of such whose values are slices."""
+    """Converts nested IndexedSlices to IndexedSlices whose values are a tensor."""
     from millrace.python.ops import array_ops
 
     assert isinstance(grad, indexed_slices.IndexedSlices)

@@ -40,7 +40,7 @@ def implicit_grad(f: Any) -> Any:
 
 
 def _get_arg_spec(f: Any, params: Any, param_args: Any) -> Any:
-    """The numbers of the arguments that are differentiated."""
+    """The positions of the arguments that are differentiated."""
     from millrace.python.util import tf_inspect
 
     try:
@@ -76,7 +76,7 @@ def gradients_function(f: Any, params: Any = None) -> Any:
 
 
 def _ensure_unique_tensor_objects(parameter_positions: Any, args: Any) -> list[Any]:
-    """The arguments, with a copy of a tensor that is there twice."""
+    """The arguments, with copies of tensors that occur more than once."""
     from millrace.python.ops import array_ops
 
     seen: set[int] = set()

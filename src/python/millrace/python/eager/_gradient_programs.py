@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of ops that were executed: made of the engine's gradients of graphs, once for each kind of call.
+"""Gradients of executed ops, compiled once for each kind of call from the engine's gradients of graphs.
 
-A graph gets the one op, the engine differentiates it, and the new operations become a list of ops to execute. They are
-executed like any others, so that tapes can record them for gradients of higher order.
+The engine differentiates a graph of the one op, and the new operations become a list of ops to execute. Tapes
+can record their execution, for gradients of higher order.
 """
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CONTROL_FLOW = frozenset(
         "RefExit",
     )
 )
-# Arguments whose values the gradients of some ops must know; they hardly ever change between calls.
+# Arguments whose values are constants in the gradients of some ops; they rarely change between calls.
 _STATIC = frozenset(
     ("axis", "axes", "concat_dim", "split_dim", "dim", "dimension", "reduction_indices", "perm")
 )
-_LIMIT = 4096  # how many programs are kept
-_SIZES = 16  # after this number of programs for different sizes, one for all sizes is made
+_LIMIT = 4096  # the maximum number of programs in the cache
+_SIZES = 16  # the number of programs for different sizes after which one for all sizes is made
 _programs: dict[Any, Any] = {}
 _variants: dict[Any, int] = {}
 _lock = threading.RLock()
@@ -83,7 +83,7 @@ _static_places: dict[Any, Any] = {}
 
 
 def _static(record: Any) -> Any:
-    """The numbers of the inputs whose values count."""
+    """The positions of the inputs whose values are constants in the gradient."""
     name = record.maker.name
     found = _static_places.get(name)
     if found is None:
@@ -93,7 +93,7 @@ def _static(record: Any) -> Any:
         args = spec.inputs
         places = [i for i, arg in enumerate(args) if arg.name in _STATIC and not arg.is_list]
         if any(arg.is_list for arg in args):
-            # Counted from the end at which no list comes first.
+            # Counted from the end at which there is no list of inputs before them.
             lists = [i for i, arg in enumerate(args) if arg.is_list]
             places = [i if i < lists[0] else i - len(args) for i in places if i < lists[0] or i > lists[-1]]
         found = tuple(places)
@@ -142,7 +142,7 @@ class _Compiler:
         return ordered
 
     def compile(self, tensors: list[Any]) -> list[int]:
-        """Adds what tensors need; returns where they are."""
+        """Adds the ops that tensors need; returns the numbers of their values."""
         for op in self._order(tensors):
             if op.type in _CONTROL_FLOW:
                 raise NotImplementedError(
@@ -316,7 +316,7 @@ def _find_or_make(key: Any, record: Any, grads: list[Any], wanted: list[bool]) -
             program = _programs[loose] = _make(record, grads, wanted, with_sizes=False)
             return program
         except (ValueError, TypeError, NotImplementedError):
-            pass  # a gradient that must know the sizes
+            pass  # a gradient that needs static sizes
     program = _programs[key] = _make(record, grads, wanted)
     return program
 
@@ -326,7 +326,7 @@ def gradients(record: Any, grads: list[Any], wanted: list[bool]) -> list[Any]:
 
     Args:
       record: the op.
-      grads: what arrives at each output, or None.
+      grads: the gradient of each output, or None.
       wanted: which inputs' gradients are needed.
 
     Raises:

@@ -80,7 +80,7 @@ class GradientTape:
             self._pop_tape()
 
     def watch(self, tensor: Any) -> None:
-        """Gradients with respect to `tensor`, a tensor or a structure of them, will be asked for."""
+        """Watches `tensor`, a tensor or a structure of them, for gradients with respect to it."""
         for t in nest.flatten(tensor, expand_composites=True):
             if not (isinstance(t, ops.Tensor) or hasattr(t, "handle") or hasattr(t, "dtype")):
                 raise ValueError("Passed in object of type {}, not tf.Tensor".format(type(t)))
@@ -149,7 +149,7 @@ class GradientTape:
         Args:
           target: a tensor or a structure of them.
           sources: tensors that are watched, or variables, in a structure.
-          output_gradients: what arrives at each target; ones when None.
+          output_gradients: the initial gradient of each target; None: ones.
           unconnected_gradients: the gradient of a source on which the target does not depend.
 
         Raises:
@@ -227,7 +227,8 @@ class GradientTape:
         """The derivatives of each element of `target`: tensors of the shape of the target and the source.
 
         Raises:
-          RuntimeError: the tape is not persistent, ops are executed at once and experimental_use_pfor is false.
+          RuntimeError: eager execution is enabled, the tape is not persistent and experimental_use_pfor is
+            false.
         """
         if context.executing_eagerly():
             if not experimental_use_pfor and not self._persistent:
@@ -241,7 +242,7 @@ class GradientTape:
     def _rows(
         self, target: Any, flat_sources: list[Any], seeds: Iterator[Any], unconnected: Any
     ) -> list[list[Any]]:
-        """For each seed, what arrives at the target, the gradients of the sources."""
+        """Yields the gradients of the sources for each seed, an initial gradient of the target."""
         if self._tape is None:
             raise RuntimeError("GradientTape.gradient can only be called once on non-persistent tapes.")
         known = self._tape
@@ -346,7 +347,7 @@ def _unit_arrays(target: Any, count: int) -> Iterator[Any]:
 
 
 def _unit_columns(target: Any, batch: int, count: int) -> Iterator[Any]:
-    """Arrays of the target's shape with a one in the same place of each example."""
+    """Arrays of the target's shape with a one at the same position of each example."""
     import numpy as np
 
     for i in range(count):

@@ -23,7 +23,7 @@ class CancellationManager:
         return self._cancelled
 
     def start_cancel(self) -> None:
-        """Ends the calls that run, and those that are made later, with CancelledError."""
+        """Makes running and later calls fail with CancelledError."""
         with self._changed:
             self._cancelled = True
             self._changed.notify_all()
@@ -31,8 +31,7 @@ class CancellationManager:
     def get_cancelable_function(self, concrete_function: Any) -> Any:
         """A function that calls `concrete_function`, and raises CancelledError once this is cancelled.
 
-        A call that is cancelled while it waits for something continues waiting in a thread of its own, whose
-        result is dropped.
+        A call that is cancelled while it runs continues in a thread of its own, whose result is dropped.
         """
 
         def cancellable(*args: Any, **kwargs: Any) -> Any:
@@ -45,7 +44,7 @@ class CancellationManager:
                 try:
                     with context.eager_mode():
                         result = (concrete_function(*args, **kwargs), None)
-                except BaseException as error:  # handed to the caller
+                except BaseException as error:  # raised in the caller's thread
                     result = (None, error)
                 with self._changed:
                     outcome.append(result)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether this thread executes ops at once or adds them to graphs, and where ops are executed."""
+"""Whether this thread is in eager mode or builds graphs, and on which device ops are executed."""
 from __future__ import annotations
 
 import random
@@ -34,7 +34,7 @@ executing_eagerly: Callable[[], bool] = _engine.executing_eagerly
 
 
 def in_eager_mode() -> bool:
-    """Whether ops are executed at once."""
+    """Whether eager execution is enabled in this thread."""
     return executing_eagerly()
 
 
@@ -88,7 +88,7 @@ class _Mode:
 
 
 def eager_mode() -> Any:
-    """A context in which ops are executed at once."""
+    """A context in which ops are executed eagerly."""
     return _Mode(True)
 
 
@@ -223,8 +223,8 @@ class Context(ContextSettings):
     def execution_mode(self, mode: Any) -> None:
         if mode not in (None, SYNC, ASYNC):
             raise ValueError("Execution mode should be None/SYNC/ASYNC. Got %s" % mode)
-        # Once ops were executed the engine goes on as it began. Both modes give the same results; errors may come
-        # earlier than ASYNC promises.
+        # After ops were executed, the engine keeps its mode. Both modes have the same results; errors may be
+        # raised earlier than in ASYNC.
         self._execution_mode = SYNC if mode is None else mode
 
     def is_async(self) -> bool:
@@ -295,7 +295,7 @@ class Context(ContextSettings):
     def _set_global_seed(self, seed: Any) -> None:
         self._seed = seed
         self._rng = random.Random(seed)
-        # Kernels of random ops go on where they were; new ones begin.
+        # Existing kernels of random ops continue their sequences; new ones start.
         if self._started:
             _engine.eager_clear_caches()
 
@@ -316,13 +316,13 @@ class Context(ContextSettings):
         """Waits for running ops; does nothing if ops are executed synchronously."""
 
     def async_clear_error(self) -> None:
-        """Forgets the error of an op that was executed asynchronously."""
+        """Clears the error of an op that was executed asynchronously."""
 
     def enable_run_metadata(self) -> None:
-        """Ops that are executed one by one are not measured."""
+        """Does nothing: eagerly executed ops are not measured."""
 
     def disable_run_metadata(self) -> None:
-        """Ops that are executed one by one are not measured."""
+        """Does nothing: eagerly executed ops are not measured."""
 
     def export_run_metadata(self) -> Any:
         from millrace.core.protobuf import config_pb2
@@ -353,13 +353,13 @@ def ensure_initialized() -> None:
 
 
 def shared_name(name: Any = None) -> Any:
-    """The name that a resource is shared under: one of its own where ops are executed at once.
+    """The name that a resource is shared under: a unique one in eager mode.
 
     Raises nothing: graphs keep the name that is given.
     """
     if name or not executing_eagerly():
         return name
-    # Each resource is made by an op of its own.
+    # In eager mode each op makes a resource of its own.
     return "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 
@@ -446,7 +446,7 @@ def export_run_metadata() -> Any:
 
 @contextmanager
 def function_executor_type(executor_type: Any) -> Iterator[None]:
-    """A context whose calls of functions ask for an executor; the engine has one."""
+    """A context in which calls of functions request an executor type; the engine has one type only."""
     old = _thread.function_call_options
     _thread.function_call_options = FunctionCallOptions(executor_type)
     try:

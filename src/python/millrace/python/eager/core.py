@@ -26,8 +26,8 @@ class _NotOkStatusException(Exception):
 
 
 class _SymbolicException(Exception):
-    """A tensor of a graph stood where a value was needed."""
+    """Raised when a tensor of a graph is used where a value is needed."""
 
 
 class _FallbackException(Exception):
-    """A fast way was not possible."""
+    """Raised when the fast path of an op is not possible."""

@@ -28,7 +28,7 @@ def _creators(creator: Any) -> Iterator[None]:
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Whether functions are called as they are, without one of the library: for tests of a program."""
+    """Sets whether tf.functions run as plain Python, without tracing, for debugging."""
     global RUN_FUNCTIONS_EAGERLY
     RUN_FUNCTIONS_EAGERLY = bool(run_eagerly)
 
@@ -40,8 +40,8 @@ def functions_run_eagerly() -> bool:
 class Function(function_lib.Function):
     """The result of tf.function.
 
-    Variables may be made when the function is called for the first time, around it. Later calls, and the second time
-    that the first one is traced, must find them.
+    Variables may be created in the first call only, outside of the body. Later calls, and the second trace of
+    the first call, must not create any.
     """
 
     _has_variables = False
@@ -80,7 +80,7 @@ def function(
 
     The Python function is called once for each combination of types and shapes of tensors and of other arguments, and
     adds the operations of the body. Python's `if` and `while` on tensors are not translated: use `tf.cond` and
-    `tf.while_loop`. Variables that it makes are those of the surrounding graph.
+    `tf.while_loop`. Variables that it creates belong to the surrounding graph.
 
     Args:
       func: the function; without it the result is a decorator.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Executes ops at once: what generated code calls."""
+"""Executes ops eagerly, for generated code."""
 from __future__ import annotations
 
 import re
@@ -77,7 +77,7 @@ def add_function(function: Any) -> None:
 
 
 def run(op_name: str, inputs: Any, triples: Any, num_outputs: int, name: Any = None) -> list[Any]:
-    """Executes an op; its results are not told to tapes."""
+    """Executes an op without recording it on tapes."""
     if not context._context or not context._context._started:
         context.ensure_initialized()
     try:
@@ -179,7 +179,7 @@ def make_tensor(v: Any, arg_name: str) -> Any:
 
 
 def args_to_matching_eager(args: Any, ctx: Any, default_dtype: Any = None) -> tuple[Any, list[Any]]:
-    """Tensors of one type out of `args`: that of the first tensor among them, else the default."""
+    """Converts `args` to tensors of one type: that of the first tensor among them, else the default."""
     found = next((a.dtype.base_dtype for a in args if isinstance(a, ops.Tensor)), None)
     tensors = []
     for arg in args:

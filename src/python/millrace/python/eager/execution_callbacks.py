@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that are called after each op that is executed, and a search for values that are no numbers."""
+"""Callbacks that run after each executed op, and checks for infinite values and NaN."""
 from __future__ import annotations
 
 import contextlib

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Executors of eager ops: here each op has been executed when its function returns."""
+"""Executors of eager ops, all of which are synchronous."""
 from __future__ import annotations
 
 
@@ -19,7 +19,7 @@ class Executor:
         return self._handle
 
     def wait(self) -> None:
-        """Returns at once: no op is pending."""
+        """Returns immediately: no op is pending."""
 
     def clear_error(self) -> None:
         """Does nothing: errors are raised where they occur."""

@@ -14,9 +14,10 @@ from millrace.python.util import nest
 class ForwardGradientAccumulator:
     """A context that computes, for ops on watched tensors, the derivatives along their tangents.
 
-    They are computed by differentiating twice: the gradient for the watched tensors is linear in the gradient that
-    arrives, and the gradient of this function for the tangents is the product of the Jacobian and the tangents.
-    Contexts may be nested, also in `GradientTape`s.
+    They are computed by differentiating twice: the gradient of the watched tensors is a linear function of
+      the incoming
+    gradient, and the gradient of that function, applied to the tangents, is the product of the Jacobian and
+    the tangents. Contexts may be nested, also in `GradientTape`s.
     """
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ IMPLEMENTS_ATTRIBUTE_NAME = "_implements"
 
 
 class _EagerDefinedFunction:
-    """A FunctionDef made of a graph: what calls name."""
+    """A FunctionDef made of a graph, which calls refer to by name."""
 
     def __init__(self, name: str, graph: Any, inputs: Any, outputs: Any, attrs: Any) -> None:
         self._graph = graph
@@ -209,11 +209,11 @@ class ConcreteFunction:
         return self._build(None, results)
 
     def _has_effects(self) -> bool:
-        """Whether the body may not be run again for gradients."""
+        """Whether the body has side effects, so that it must not be run again for gradients."""
         return any(kind not in ("VarHandleOp", "ReadVariableOp") for _, kind in self._func_graph.stateful_ops)
 
     def _inline(self, inputs: list[Any]) -> Any:
-        """Adds a copy of the body to the graph: its effects and its random numbers are then those of its gradient too."""
+        """Adds a copy of the body to the graph, so that its gradient uses the same random numbers."""
         from millrace.python.framework import importer
         from millrace.python.ops import array_ops, control_flow_ops
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that are made in the default graph, also where ops are executed at once."""
+"""Ops that are made in the default graph, also in eager mode."""
 from __future__ import annotations
 
 from typing import Any

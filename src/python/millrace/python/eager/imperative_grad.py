@@ -15,7 +15,7 @@ def _add(a: Any, b: Any) -> Any:
 
 
 def aggregate_indexed_slices_gradients(grads: Any) -> Any:
-    """The sum of gradients: slices as long as all of them are."""
+    """The sum of gradients: IndexedSlices if all of them are."""
     from millrace.python.ops import array_ops, math_ops
 
     grads = [g for g in grads if g is not None]
@@ -81,7 +81,7 @@ def imperative_grad(
       tape: the recorded ops.
       target: a list of tensors.
       sources: a list of tensors.
-      output_gradients: what arrives at each target; ones for None.
+      output_gradients: the initial gradient of each target; None: ones.
       sources_raw: ignored.
       unconnected_gradients: NONE or ZERO.
 
@@ -118,7 +118,7 @@ def imperative_grad(
 
 
 def _total(sums: dict[int, list[Any]], key: int) -> Any:
-    """The gradient that arrived at a tensor."""
+    """The sum of the gradients of a tensor."""
     parts = sums.get(key)
     if parts is None:
         return None

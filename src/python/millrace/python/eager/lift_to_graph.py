@@ -20,7 +20,7 @@ def lift_to_graph(
       sources: tensors that become placeholders.
 
     Returns:
-      Copies by the things they are of.
+      A dict from originals to copies.
     """
     from millrace.python.ops import array_ops
 

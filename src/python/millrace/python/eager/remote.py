@@ -12,7 +12,7 @@ _TEXT = (
 
 
 def connect_to_remote_host(remote_host: Any = None, job_name: str = "worker") -> None:
-    """Not there.
+    """Not supported.
 
     Raises:
       ValueError: if no host is given.
@@ -26,7 +26,7 @@ def connect_to_remote_host(remote_host: Any = None, job_name: str = "worker") ->
 def connect_to_cluster(
     cluster_spec_or_resolver: Any, job_name: str = "localhost", task_index: int = 0, protocol: Any = None
 ) -> None:
-    """Not there.
+    """Not supported.
 
     Raises:
       NotImplementedError: always.

@@ -24,7 +24,7 @@ _eager = _engine.executing_eagerly
 _TRAINABLE = frozenset((1, 2, 8, 14, 18, 19, 20, 21))
 
 
-# What listens to every op that is executed; see execution_callbacks.
+# Callbacks for every executed op; see execution_callbacks.
 _callbacks: list[Any] = []
 
 
@@ -69,7 +69,7 @@ class Tape:
         self.ids: set[int] = set()
         self.records: list[Record] = []
         self.variables: dict[int, Any] = {}
-        self.graph_tensors: dict[int, Any] = {}  # that are watched, of graphs
+        self.graph_tensors: dict[int, Any] = {}  # watched tensors of graphs
 
     def watch(self, tensor: Any) -> None:
         """Watches a tensor."""
@@ -90,7 +90,7 @@ class Tape:
         return tuple(self.variables.values())
 
     def note(self, record: Record) -> None:
-        """Keeps a record whose inputs matter."""
+        """Keeps a record if one of its inputs is watched or depends on a watched tensor."""
         fresh = [t._id for t in record.outputs if t.dtype._type_enum in _TRAINABLE]
         if fresh:
             self.ids.update(fresh)
@@ -149,13 +149,13 @@ def push_new_tape(persistent: bool = False, watch_accessed_variables: bool = Tru
 
 
 def push_tape(tape: Tape) -> None:
-    """Goes on with a tape."""
+    """Resumes a tape."""
     _state.tapes.append(tape)
     _update()
 
 
 def pop_tape(tape: Tape) -> None:
-    """Ends a tape, or lets it pause."""
+    """Stops or pauses a tape."""
     _state.tapes.remove(tape)
     _update()
 
@@ -171,7 +171,7 @@ def watch_variable(tape: Tape, variable: Any) -> None:
 
 
 def variable_accessed(variable: Any) -> None:
-    """Is told of each variable that is read."""
+    """Called for each variable that is read."""
     if _state.active and getattr(variable, "trainable", True):
         for tape in _state.tapes:
             if tape.watch_accessed_variables:
@@ -196,7 +196,7 @@ def should_record(tensors: Any) -> bool:
 
 
 def may_go_on() -> bool:
-    """Whether gradients may themselves be recorded: by another tape, or one that may be asked while it records."""
+    """Whether gradients may themselves be recorded, by another or by a persistent tape that is recording."""
     return len(_state.tapes) > 1 or any(tape.persistent for tape in _state.tapes)
 
 

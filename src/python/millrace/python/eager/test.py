@@ -11,6 +11,6 @@ from millrace.python.platform.test import *  # type: ignore  # noqa: F401,F403
 
 
 def main(argv: Any = None) -> None:  # type: ignore
-    """Runs the tests of the program with ops that are executed at once."""
+    """Runs the tests of the program in eager mode."""
     _ops.enable_eager_execution()
     _test.main(argv)

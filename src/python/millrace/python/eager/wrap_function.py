@@ -11,7 +11,7 @@ from millrace.python.util import nest
 
 
 class VariableHolder:
-    """Keeps the variables that a wrapped function makes."""
+    """Keeps the variables that a wrapped function creates."""
 
     def __init__(self, fn: Any = None, share_variables: bool = False) -> None:
         self._fn = fn
@@ -42,7 +42,7 @@ class VariableHolder:
 
 
 class WrappedFunction(function.ConcreteFunction):
-    """A ConcreteFunction that was made of a function for graphs."""
+    """A ConcreteFunction made of a function that builds a graph."""
 
     def __init__(self, fn_graph: Any, variable_holder: Any, attrs: Any = None, signature: Any = None) -> None:
         self._variable_holder = variable_holder
@@ -90,7 +90,7 @@ class WrappedFunction(function.ConcreteFunction):
 
 
 def wrap_function(fn: Any, signature: Any, name: Any = None) -> Any:
-    """The function of `fn`, which may be written for graphs: variables that it makes live on.
+    """Wraps `fn`, which may be written for graphs, as a function that keeps the variables it creates.
 
     Args:
       fn: a Python function.

@@ -19,7 +19,7 @@ def random_seed_of(graph: Any) -> Any:
 
 
 class CaptureGraph(ops.Graph):
-    """A graph in which inputs of operations may be of outer graphs: each becomes a further argument.
+    """A graph whose operations may have inputs of outer graphs, which become further arguments.
 
     Attributes:
       extra_inputs: the tensors of the outer graph.
@@ -76,7 +76,7 @@ class CaptureGraph(ops.Graph):
         return super()._create_op_internal(op_type, [self.capture(t) for t in inputs], *args, **kwargs)
 
     def control_dependencies(self, control_inputs: Any) -> Any:
-        """As of Graph; operations of outer graphs are left out, for calls of the function wait for them."""
+        """As Graph's; operations of outer graphs are left out, since calls of the function depend on them."""
         if control_inputs is None:
             return super().control_dependencies(None)
         own = []
@@ -85,7 +85,7 @@ class CaptureGraph(ops.Graph):
             if graph is self:
                 own.append(c)
             elif not self._is_outer(graph):
-                own.append(c)  # refused with the usual text
+                own.append(c)  # raises the usual error
         return super().control_dependencies(own)
 
     def _is_outer(self, graph: Any) -> bool:
@@ -149,7 +149,7 @@ class CaptureGraph(ops.Graph):
         from millrace.python.ops import array_ops
 
         if isinstance(tensor, ops.EagerTensor):
-            self._kept_values.append(tensor)  # so that its id stays its own
+            self._kept_values.append(tensor)  # keeps it alive, so that its id stays unique
             name = "capture"
         with self.as_default(), ops.control_dependencies(None), ops.colocate_with(None, ignore_existing=True):
             argument = array_ops.placeholder(
@@ -161,7 +161,7 @@ class CaptureGraph(ops.Graph):
             argument._set_handle_data_tuple(
                 number, None if sizes is None else [None if s < 0 else s for s in sizes]
             )
-        # A function in between has its own argument for the tensor.
+        # An enclosing function gets an argument for the tensor as well.
         self._captured[id(tensor)] = self._captured[id(outer)] = argument
         self.extra_inputs.append(outer)
         self.extra_args.append(argument)

@@ -14,7 +14,7 @@ from millrace.python.framework import dtypes
 _TensorBase = _engine.TensorBase
 _EagerTensorBase = _engine.EagerTensorBase
 
-# priority -> list of (types, function); functions by exact type, so that a look-up walks the list once.
+# priority -> list of (types, function); a cache by exact type, so that each type is looked up once.
 _registry: dict[int, list[tuple[Any, Any]]] = {}
 _cache: dict[type, list[tuple[Any, Any]]] = {}
 _lock = threading.Lock()
@@ -22,7 +22,7 @@ _UNCONVERTIBLE_TYPES = (int, float, np.generic, np.ndarray)
 
 
 def register_tensor_conversion_function(base_type: Any, conversion_func: Any, priority: int = 100) -> None:
-    """Lets `conversion_func(value, dtype=None, name=None, as_ref=False)` make tensors of values of a type.
+    """Registers `conversion_func(value, dtype=None, name=None, as_ref=False)` for values of a type.
 
     Functions of smaller priority are tried first; after one that returns NotImplemented the next is tried.
     """
@@ -77,7 +77,7 @@ def convert_to_tensor(
       dtype: the type the tensor must have; None: the value's own.
       name: of a new operation.
       preferred_dtype: tried when dtype is None.
-      dtype_hint: the same.
+      dtype_hint: another name of preferred_dtype.
 
     Raises:
       TypeError: if there is no conversion.

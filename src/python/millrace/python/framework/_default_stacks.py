@@ -54,7 +54,7 @@ class _DefaultStack(threading.local):
 
 
 class _DefaultGraphStack(_DefaultStack):
-    """The default graphs of a thread; one for all threads lies below them."""
+    """The default graphs of a thread, above one that all threads share."""
 
     _global: list[Any] = [None]
 
@@ -101,7 +101,7 @@ def default_session(session: Any) -> Any:
 
 
 def get_default_session() -> Any:
-    """The innermost session on whose default context this thread is, or None."""
+    """The default session of this thread, or None."""
     return _default_session_stack.get_default()
 
 

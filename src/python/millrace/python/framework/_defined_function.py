@@ -164,7 +164,7 @@ class _DefinedFunction:
             graph.inputs = inputs
             with graph.variable_scope_of(outer_scope):
                 outputs = self._func(*inputs)
-            # A function of one result need not return a list.
+            # A function with one result may return it without a list.
             if outputs is None:
                 outputs = []
             elif not isinstance(outputs, (list, tuple)):
@@ -213,7 +213,7 @@ class _DefinedFunction:
 
 
 class _OverloadedFunction:
-    """A function whose input types are those of each call: one definition for each combination."""
+    """A function that is defined anew for each combination of input types of its calls."""
 
     def __init__(
         self, func: Any, argnames: Any, func_name: Any = None, grad_func: Any = None, python_grad_func: Any = None,
@@ -291,7 +291,7 @@ def _parse_kwargs_as_attrs(func_name: str, **kwargs: Any) -> dict[str, Any]:
     noinline = kwargs.pop("noinline", None)
     if noinline is not None:
         attrs["_noinline"] = attr_value_pb2.AttrValue(b=bool(noinline))
-    kwargs.pop("compiled", None)  # there is no other compiler
+    kwargs.pop("compiled", None)  # ignored: there is no XLA
     kwargs.pop("separate_compiled_gradients", None)
     attrs.update({k: kwargs.pop(k) for k in list(kwargs) if k.startswith("experimental_")})
     if kwargs:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""EagerTensor: a tensor that has a value, since ops are executed at once."""
+"""EagerTensor: the result of an op in eager mode, a tensor that has a value."""
 from __future__ import annotations
 
 from typing import Any

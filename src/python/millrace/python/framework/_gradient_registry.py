@@ -9,7 +9,7 @@ from millrace.python import _engine
 
 UNDEFINED, DEFINED, NOT_DIFFERENTIABLE = 0, 1, 2
 
-# The engine differentiates these, TensorFlow 1.15 does not: programs register gradients of their own.
+# Ops with a gradient in the engine, but none in TensorFlow 1.15: programs may register one.
 _ONLY_IN_ENGINE = frozenset(
     """AccumulateNV2 CumulativeLogsumexp Dilation2DBackpropInput FusedBatchNormGradV2 GRUBlockCell LSTMBlockCell
     BlockLSTMV2 MaxPoolGradWithArgmax Qr RGBToHSV ResizeBicubicGrad ResizeBilinearGrad ResizeNearestNeighborGrad Roll
@@ -55,7 +55,7 @@ def engine_gradient(op_type: str) -> EngineGradient:
 
 
 class GradientRegistry:
-    """Gradient functions of Python by name. A name that the engine has is taken."""
+    """Gradient functions of Python by name. Names of the engine's gradients cannot be registered."""
 
     def __init__(self) -> None:
         self._name = "gradient"
@@ -75,7 +75,7 @@ class GradientRegistry:
         return self._registry.keys()
 
     def lookup(self, name: Any) -> Any:
-        """The function of a name, None where gradients end; LookupError for an unknown one."""
+        """The function of a name, None for non-differentiable ops; LookupError for an unknown one."""
         key = name.decode() if isinstance(name, bytes) else name
         if key in self._registry:
             return self._registry[key]
@@ -91,7 +91,7 @@ class GradientRegistry:
 
 
 def register_in_graph(graph: Any, name: str, function: Callable[..., Any] | None) -> None:
-    """Makes `function` the gradient of operations of one graph that ask for `name`; it goes with the graph."""
+    """Registers `function` as gradient `name` for operations of one graph, as long as that exists."""
     functions = _functions_of(graph)
     functions[name] = function
     _declare(graph, name, function is not None)
@@ -107,7 +107,7 @@ def _functions_of(graph: Any) -> dict[str, Any]:
 def function_in_graph(graph: Any, name: str) -> Any:
     """The Python function of `name` for a graph; LookupError if there is none in Python."""
     around = graph
-    while around is not None:  # a body may have been copied into the graph around it, or out of it
+    while around is not None:  # a body may have been copied into or out of the outer graph
         functions = getattr(around, "_gradient_functions", None)
         if functions and name in functions:
             return functions[name]
@@ -127,7 +127,7 @@ def _declare(graph: Any, name: str, differentiable: bool) -> None:
 
 
 def declare_all(graph: Any, registry: GradientRegistry) -> bool:
-    """Tells the graph which gradients are those of Python; whether there are any."""
+    """Declares the gradients in Python to the graph; returns whether there are any."""
     count = len(registry._registry)
     if getattr(graph, "_gradients_seen", 0) != count:
         graph._gradients_seen = count

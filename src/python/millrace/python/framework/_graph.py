@@ -30,7 +30,7 @@ def _as_graph_element(obj: Any) -> Any:
 
 
 class _Lock:
-    """Held by runs (in any number) or by a change of an operation."""
+    """A lock held by any number of runs, or by one change of an operation."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -45,7 +45,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
     """A computation: operations, the tensors between them, and collections of things that belong to it.
 
     There is a default graph, to which functions of the package add operations; `with graph.as_default():` makes
-    another one the default. A graph is not safe to be changed by several threads at once.
+    another one the default. A graph is not thread-safe: only one thread may change it at a time.
     """
 
     _VALID_OP_NAME_REGEX = _VALID_OP_NAME_REGEX
@@ -61,7 +61,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         self._unfeedable_tensors: set[Any] = set()
         self._unfetchable_ops: set[Any] = set()
         self._has_session_handles = False
-        self._sessions: Any = weakref.WeakSet()  # those that were opened on the graph
+        self._sessions: Any = weakref.WeakSet()  # sessions of the graph
         self._handle_feeders: dict[Any, Any] = {}
         self._handle_readers: dict[Any, Any] = {}
         self._handle_movers: dict[Any, Any] = {}
@@ -76,7 +76,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         self._registered_ops: dict[str, Any] = {}
         self._op_defs: dict[str, Any] = {}
         self._add_control_dependencies = False
-        self._frames: dict[str, Any] = {}  # the loops by the names of their frames
+        self._frames: dict[str, Any] = {}  # loops by names of frames
         self._exits_without_gradient: list[Any] = []  # of loops made with back_prop=False
         self._init_scopes()
         self._init_functions()
@@ -160,7 +160,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         self, op_type: str, inputs: Any, dtypes: Any = None, input_types: Any = None, name: Any = None, attrs: Any = None,
         op_def: Any = None, compute_shapes: Any = True, compute_device: bool = True,
     ) -> Operation:  # fmt: skip
-        """Adds an operation. Programs rather call the function of the op.
+        """Adds an operation. Programs normally call the function of the op.
 
         Args:
           op_type: the name of the op.
@@ -243,13 +243,13 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         return self._handle
 
     def _add_new_tf_operations(self, compute_devices: bool = True) -> list[Operation]:
-        """Objects for the operations that the engine added by itself, without control flow contexts and scopes."""
+        """Makes objects for operations that the engine added, without control flow contexts and scopes."""
         made: list[Operation] = getattr(self, "_made_c_ops", [])
         self._made_c_ops: list[Operation] = []
         return made + self._adopt_new_operations()
 
     def _create_op_from_tf_operation(self, c_op: Any, compute_device: bool = True) -> Any:
-        """The operation that ops._create_c_op has made."""
+        """The operation made by ops._create_c_op."""
         self._made_c_ops = [op for op in getattr(self, "_made_c_ops", []) if op is not c_op]
         return c_op
 
@@ -416,7 +416,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
             return tensor_or_op.op not in self._unfetchable_ops
         return tensor_or_op not in self._unfetchable_ops
 
-    # --- Shapes behind handles
+    # --- Shapes of the values of handles
 
     def _get_handle_data(self, tensor: Any) -> Any:
         """[(shape, dtype)] of the resource behind a handle; None if unknown."""

@@ -57,7 +57,7 @@ class GraphFunctions(_Base):
     # --- Collections
 
     def add_to_collection(self, name: Any, value: Any) -> None:
-        """Adds a value to a collection; it may be there more than once."""
+        """Adds a value to a collection; values may be repeated."""
         self._check_not_finalized()
         with self._lock:
             self._collections.setdefault(name, []).append(value)

@@ -78,9 +78,9 @@ def register_proto_function(
 
     Args:
       collection_name: the collection.
-      proto_type: the class of the messages, or a function without arguments that gives it.
-      to_proto: a function of an item.
-      from_proto: a function of a message.
+      proto_type: the class of the messages, or a function without arguments that returns it.
+      to_proto: a function from an item to a message.
+      from_proto: a function from a message to an item.
     """
     if to_proto and not callable(to_proto):
         raise TypeError("to_proto must be callable.")

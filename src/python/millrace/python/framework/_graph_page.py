@@ -8,7 +8,7 @@ from typing import Any
 
 from millrace.python import _engine
 
-_MOST_NODES = 20000  # of a graph that is drawn
+_MOST_NODES = 20000  # the maximum number of nodes that are drawn
 
 
 def notebook_text(graph: Any) -> str:

@@ -40,7 +40,7 @@ class _Stacks:
 
 
 class _ThreadStacks(threading.local):
-    """The same for each thread, initially a copy of the shared stacks."""
+    """As _Stacks for each thread, initially a copy of the shared stacks."""
 
     def __init__(self, start: _Stacks) -> None:
         self.devices = list(start.devices)
@@ -65,7 +65,7 @@ class GraphScopes(_Base):
 
     @contextmanager
     def _slow(self) -> Iterator[None]:
-        """Operations made meanwhile depend on more than their arguments."""
+        """Marks that new operations depend on scopes, so the fast path is not used."""
         self._slow_reasons += 1
         try:
             yield
@@ -418,7 +418,7 @@ class _ControlDependenciesController:
 
     def __enter__(self) -> None:
         if self._new_stack:
-            # Operations before this one, and loops around it, mean nothing here.
+            # Outer control dependencies and control flow contexts do not apply in this context.
             self._old_stack = self._graph._control_dependencies_stack
             self._graph._control_dependencies_stack = []
             self._old_control_flow_context = self._graph._get_control_flow_context()

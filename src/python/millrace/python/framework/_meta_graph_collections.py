@@ -48,7 +48,7 @@ def add_collection_def(
     numbers or strings. A collection that cannot be written is left out with a warning.
 
     Raises:
-      TypeError: if the graph is none.
+      TypeError: if `graph` is no Graph.
     """
     from millrace.python.framework import meta_graph
 
@@ -75,7 +75,7 @@ def add_collection_def(
             _write_messages(col_def, collection_list, to_proto, proto_type, export_scope)
         else:
             _write_plain(col_def, collection_list, export_scope)
-    except Exception as e:  # whatever the items do
+    except Exception as e:  # whatever error the items raise
         if not isinstance(e, (TypeError, AttributeError, ValueError, KeyError)):
             raise
         logging.warning(

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of single numbers, which most constants are."""
+"""Arrays of single numbers: a fast path for most constants."""
 from __future__ import annotations
 
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 
 from millrace.python.framework import dtypes
 
-# By the number's class and the type that is asked for: the type that it gets.
+# (class of the number, requested type) -> type of the array.
 _FOUND: dict[tuple[type, int | None], tuple[Any, Any]] = {
     (kind, None if asked is None else asked.as_datatype_enum): (found.as_numpy_dtype, found)
     for kind, asked, found in (

@@ -10,7 +10,7 @@ from typing import Any
 from millrace.python import _engine
 from millrace.python.framework import _op_specs
 
-_NONE = object()  # in place of a default: there is none
+_NONE = object()  # marks arguments without a default
 _TensorBase = _engine.TensorBase
 _EagerTensorBase = _engine.EagerTensorBase
 _namedtuple: Any = collections.namedtuple
@@ -31,7 +31,7 @@ _CALLS = frozenset("If StatelessIf Case While StatelessWhile PartitionedCall Sta
 
 
 class OpFunction:
-    """Called by a generated function with all its arguments in order."""
+    """The implementation of a generated function, which calls it with all its arguments in order."""
 
     __slots__ = ("spec", "text", "result_type", "name", "plain")
 
@@ -43,7 +43,7 @@ class OpFunction:
         self.spec: Any = None
         self.result_type: Any = None
         self.plain: Any = (
-            None  # for each input its type and attribute; None where lists or references are among them
+            None  # type and type attribute of each input; None if inputs are lists or references
         )
 
     def load(self) -> Any:
@@ -60,7 +60,7 @@ class OpFunction:
 
     @classmethod
     def of_spec(cls, spec: Any, parameters: list[str]) -> OpFunction:
-        """Takes the inputs of the op, the attributes named, and the name of the operation."""
+        """Makes one of an OpSpec; `parameters`: the inputs, attributes and `name`, in order."""
         function = cls(spec.name, "", "", (), " ".join(parameters), (_NONE,) * len(parameters))
         function._adopt(spec)
         return function
@@ -113,7 +113,7 @@ class OpFunction:
         return graph._make_operation(spec.name, name, inputs, triples)
 
     def slow(self, *args: Any) -> Any:
-        """Makes the operation, regardless of the arguments."""
+        """Makes the operation, for arguments of any kind."""
         spec = self.spec or self.load()
         if self.plain is not None:
             op = self._of_tensors(spec, args)
@@ -142,12 +142,12 @@ class OpFunction:
                 value = default
             attr = spec.attrs[name]
             if attr.type == "tensor" and value is None:
-                continue  # The op's own default.
+                continue  # None means the op's default.
             triples.append(_op_specs.attr_triple(spec, attr, value))
         return triples
 
     def slow_eager(self, *args: Any) -> Any:
-        """Executes the op at once, regardless of the arguments."""
+        """Executes the op eagerly, for arguments of any kind."""
         from millrace.python.eager import execute
         from millrace.python.framework import op_def_library
 
@@ -163,7 +163,7 @@ class OpFunction:
         triples = self.attr_triples(args[count:-1])
         triples = [_unshared(self.name, triple) for triple in triples]
         values = {name: value for name, _, value in triples}
-        for name, default in op_def_library._type_defaults(spec).items():  # empty lists give no type
+        for name, default in op_def_library._type_defaults(spec).items():  # types of empty lists
             if name not in known:
                 triples.append((name, "type", default))
         lengths = [_output_length(arg, known, values) for arg in spec.outputs]
@@ -205,7 +205,7 @@ class OpFunction:
 
 
 def _unshared(op_name: str, triple: Any) -> Any:
-    """An attribute; a resource without a name gets a unique one, as its kernel stays in use."""
+    """An attribute triple; a resource without a name gets a unique one, since kernels are reused."""
     if triple[0] != "shared_name" or triple[2] or op_name == "VarHandleOp":
         return triple
     from millrace.python.framework import ops
@@ -234,7 +234,7 @@ def result_of(spec: Any, op: Any, result_type: Any = None) -> Any:
     if not spec.outputs:
         return op
     if len(spec.outputs) == 1:
-        # An op whose only output is an empty list gives the operation.
+        # For an op whose only output is an empty list the result is the operation.
         return (list(outputs) or op) if spec.outputs[0].is_list else outputs[0]
     values, at = [], 0
     for arg in spec.outputs:

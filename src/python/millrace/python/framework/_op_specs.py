@@ -42,7 +42,7 @@ class AttrSpec:
 
     def __init__(self, name: str, kind: str, allowed: Any, minimum: Optional[int], default: int = 0) -> None:
         self.name, self.type, self.allowed, self.minimum = name, kind, allowed, minimum
-        self.default = default  # of types
+        self.default = default  # allowed types
 
 
 class OpSpec:
@@ -51,7 +51,7 @@ class OpSpec:
     def __init__(self, name: str, inputs: list[Arg], outputs: list[Arg], attrs: list[AttrSpec]) -> None:
         self.name, self.inputs, self.outputs = name, inputs, outputs
         self.attrs = {attr.name: attr for attr in attrs}
-        self.type_defaults: Any = None  # of inferred attributes
+        self.type_defaults: Any = None  # names of inferred attributes
         self.inferred = {n for a in inputs for n in (a.type_attr, a.number_attr, a.type_list_attr) if n}
 
 
@@ -311,7 +311,7 @@ def group_inputs(
 ) -> tuple[list[Any], list[Any]]:
     """Inputs with lists where the op has lists, and attributes for the extension."""
     if op_type not in _ALL:
-        graph._get_op_def(op_type)  # NotFoundError with the engine's text for an op that is not there
+        graph._get_op_def(op_type)  # raises NotFoundError with the engine's text for an unknown op
     spec = spec_of(op_type, graph)
     grouped: list[Any] = []
     at = 0

@@ -64,7 +64,7 @@ NotDifferentiable = NoGradient = no_gradient
 def get_gradient_function(op: Any) -> Any:
     """The function that computes an operation's gradient, `function(op, *grads)`.
 
-    None for an operation without inputs and where gradients end; LookupError where no gradient is defined.
+    None for operations without inputs and non-differentiable ones; LookupError if there is no gradient.
     """
     if not op.inputs:
         return None
@@ -80,7 +80,7 @@ def get_gradient_function(op: Any) -> Any:
 
 
 class RegisterShape:
-    """Decorator, without effect: shape functions belong to the engine's ops."""
+    """Decorator without effect: the engine has the shape functions."""
 
     def __init__(self, op_type: str) -> None:
         if not isinstance(op_type, str):
@@ -92,7 +92,7 @@ class RegisterShape:
 
 
 def set_shape_and_handle_data_for_outputs(op: Any) -> None:
-    """Nothing is left to do: the engine infers when an operation is made."""
+    """Does nothing: the engine infers shapes when an operation is made."""
 
 
 class OpStats:

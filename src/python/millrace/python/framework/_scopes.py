@@ -79,10 +79,10 @@ def _get_graph_from_inputs(op_input_list: Any, graph: Any = None) -> Graph:
 
 
 def device(device_name_or_function: Any) -> Any:
-    """Graph.device of the default graph; where ops are executed at once, where they are executed.
+    """Graph.device of the default graph; in eager mode the device on which ops run.
 
     Raises:
-      RuntimeError: a function is given while ops are executed at once.
+      RuntimeError: a function is given in eager mode.
     """
     if executing_eagerly():
         if callable(device_name_or_function):
@@ -121,9 +121,9 @@ _colocate_with = colocate_with
 
 
 def control_dependencies(control_inputs: Any) -> Any:
-    """Graph.control_dependencies of the default graph; ops that are executed at once have their order."""
+    """Graph.control_dependencies of the default graph; in eager mode functions in the list are called."""
     if executing_eagerly():
-        # Values that are not computed yet: functions, which are called first.
+        # Eager tensors are computed already; functions are called to run their ops.
         for control in [control_inputs] if callable(control_inputs) else control_inputs or ():
             if callable(control):
                 control()
@@ -183,7 +183,7 @@ def convert(value: Any) -> Any:
 
 
 def _outside_of_functions() -> Any:
-    """The graph around the functions that are being built; None where ops are executed at once around them."""
+    """The graph around the functions that are being built; None if that is eager mode."""
     if executing_eagerly():
         return None
     graph: Any = get_default_graph()
@@ -198,7 +198,7 @@ def _outside_of_functions() -> Any:
 
 
 def executing_eagerly_outside_functions() -> bool:
-    """Whether ops are executed at once, or would be outside of the function that is being built."""
+    """Whether eager mode is on, or would be outside of the function that is being built."""
     return _outside_of_functions() is None
 
 
@@ -237,7 +237,7 @@ def init_scope() -> Iterator[None]:
         yield
 
 
-_thread: Any = None  # eager.context's, with the scope of names
+_thread: Any = None  # eager.context's manager, with the name scope
 
 
 def _load_thread() -> None:

@@ -10,7 +10,7 @@ from millrace.python.framework import tensor_shape
 
 
 class _TensorLike:
-    """Base class of what behaves like a tensor."""
+    """Base class of objects that behave like a tensor."""
 
     __slots__ = ()
 
@@ -29,7 +29,7 @@ def handle_data_message(data: Any) -> Any:
 
 
 def is_dense_tensor_like(t: Any) -> bool:
-    """Whether `t` may stand where a Tensor may: a Tensor, a variable, what register_dense_tensor_like_type names."""
+    """Whether `t` is a Tensor, a variable, or of a class given to register_dense_tensor_like_type."""
     return isinstance(t, _TENSOR_LIKE_TYPES)
 
 
@@ -54,8 +54,9 @@ def _trampoline(operator: str) -> Any:
 class Tensor(_engine.TensorBase, _TensorLike):
     """One output of an operation: a value that a session computes.
 
-    Tensors hold no values: `session.run(tensor)` gives one. Operators, indexing and the functions of the package make
-    new operations out of them.
+    Tensors have no values: `session.run(tensor)` computes them. Operators, indexing and functions of the
+      package add
+    operations.
     """
 
     __slots__ = ()
@@ -67,7 +68,7 @@ class Tensor(_engine.TensorBase, _TensorLike):
         "__rpow__", "__invert__", "__neg__", "__abs__", "__matmul__", "__rmatmul__",
     }  # fmt: skip
 
-    # NumPy's operators leave arrays of tensors to the tensor's.
+    # Makes NumPy use the tensor's operators for (array, tensor).
     __array_priority__ = 100
     _USE_EQUALITY = False
 
@@ -113,7 +114,7 @@ class Tensor(_engine.TensorBase, _TensorLike):
         return op.outputs[value_index]
 
     def __init__(self, op: Any, value_index: int, dtype: Any) -> None:
-        """A tensor is made with its operation: this finds it."""
+        """Returns the existing tensor: tensors are made with their operation."""
 
     def get_shape(self) -> Any:
         """The static shape."""
@@ -215,7 +216,7 @@ class Tensor(_engine.TensorBase, _TensorLike):
 
 
 def _override_helper(clazz_object: Any, operator: str, func: Any) -> None:
-    """Sets an operator of a class; ValueError for an unknown one or one that is set."""
+    """Sets an operator of a class; ValueError for an unknown operator or one that is set already."""
     existing = getattr(clazz_object, operator, None)
     is_default = existing is None or existing is getattr(object, operator, None)
     if not is_default and not getattr(existing, "_millrace_trampoline", False):

@@ -36,7 +36,7 @@ class ErrorLoggingSession(session.Session):
         try:
             return super().run(*args, **kwargs)
         except Exception as e:
-            # Tests often expect the end of input.
+            # Tests often expect OutOfRangeError.
             if not isinstance(e, errors.OutOfRangeError):
                 logging.error(str(e))
             raise
@@ -74,7 +74,7 @@ class _CheckedThread:
         return self._thread.is_alive()
 
     def check_termination(self) -> None:
-        """Raises where the test forgot to join, or the thread is still running."""
+        """Fails if the thread was not joined, or is still running."""
         if not self._is_thread_joined:
             if self.is_alive():
                 raise RuntimeError(
@@ -140,7 +140,7 @@ class TensorFlowTestCase(ArrayAssertions):
     # Sessions.
 
     def evaluate(self, tensors: Any) -> Any:
-        """Values of tensors, in any structure, in the default session, or those that they have."""
+        """Values of tensors in any structure, by the default session, or of eager tensors."""
         if ops.executing_eagerly():
             return self._eval_helper(tensors)
         sess = ops.get_default_session()
@@ -202,7 +202,7 @@ class TensorFlowTestCase(ArrayAssertions):
             self.skipTest("Not a test.")
         return self._test_session(graph, config, use_gpu, force_gpu)
 
-    # pytest would take it for a test; unittest does.
+    # Keeps pytest and unittest from running it as a test.
     test_session.__test__ = False  # type: ignore[attr-defined]
 
     @contextlib.contextmanager
@@ -233,7 +233,7 @@ class TensorFlowTestCase(ArrayAssertions):
                     yield sess
 
     def _create_session(self, graph: Any, config: Any, force_gpu: bool) -> Any:
-        """A session without the optimisations that would change the graph under test."""
+        """A session without optimisations that would change the tested graph."""
         from millrace.core.protobuf import config_pb2
         from millrace.core.protobuf import rewriter_config_pb2
 
@@ -362,7 +362,7 @@ class TensorFlowTestCase(ArrayAssertions):
 
 
 class _CapturedWrites:
-    """The text that was written to a file meanwhile."""
+    """The text written to a stream in the context."""
 
     def __init__(self, stream: Any, file: Any) -> None:
         self._stream = stream

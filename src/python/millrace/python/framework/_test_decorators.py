@@ -39,7 +39,7 @@ def run_in_graph_and_eager_modes(
     reset_test: bool = True,
     assert_no_eager_garbage: bool = False,
 ) -> Any:
-    """Runs a test twice: in a session of a graph, and with ops that are executed at once."""
+    """Runs a test twice: in a session of a graph, and in eager mode."""
     from millrace.python.eager import context
     from millrace.python.framework import ops
 
@@ -58,7 +58,7 @@ def run_in_graph_and_eager_modes(
                         f(self, *args, **kwargs)
             except unittest.case.SkipTest:
                 pass
-            # The second run begins like the first.
+            # The second run starts in the same state as the first.
             if reset_test:
                 self.tearDown()
                 self._tempdir = None
@@ -94,7 +94,7 @@ def _identity_decorator(func: Any = None, *unused_args: Any, **unused_kwargs: An
 
 
 def deprecated_graph_mode_only(func: Any = None) -> Any:
-    """Runs a test, or all of a class, with ops that are added to graphs."""
+    """Runs a test, or all of a class, in graph mode."""
 
     def decorate(f: Any) -> Any:
         if isinstance(f, type):
@@ -126,7 +126,7 @@ deprecated_eager_and_graph_modes = run_in_graph_and_eager_modes
 
 
 def also_run_as_tf_function(f: _Function) -> _Function:
-    """Runs a test twice: with ops that are executed at once, and as a function of the graph."""
+    """Runs a test twice: in eager mode, and as a function of the graph."""
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> None:
@@ -143,7 +143,7 @@ def also_run_as_tf_function(f: _Function) -> _Function:
 
 
 def py_func_if_in_function(f: _Function) -> _Function:
-    """Where a function is traced, calls `f` when that runs, with the values of the tensors among its arguments."""
+    """While a function is traced, wraps `f` in a py_function, which gets the values of tensor arguments."""
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
@@ -326,12 +326,12 @@ def assert_no_new_tensors(f: _Function) -> _Function:
 
 
 def _object_count() -> int:
-    """The number of objects, without tuples and dicts: a collection stops to track those of plain values."""
+    """The number of objects, except tuples and dicts: the collector untracks those of plain values."""
     return sum(type(obj) not in (tuple, dict) for obj in gc.get_objects())
 
 
 def assert_no_new_pyobjects_executing_eagerly(f: _Function) -> _Function:
-    """Runs a test with ops that are executed at once, and fails it when repeating it leaves more objects behind."""
+    """Runs a test in eager mode, and fails it when repeating it leaves more objects behind."""
 
     @functools.wraps(f)
     def decorator(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -350,7 +350,7 @@ def assert_no_new_pyobjects_executing_eagerly(f: _Function) -> _Function:
                 after = _object_count()
             finally:
                 gc.enable()
-        if after > before:  # not every class with such tests has the methods of TestCase
+        if after > before:  # the class may not be a TestCase
             raise AssertionError(
                 "new_count(%d) is not less than or equal to previous_count(%d)" % (after, before)
             )
@@ -443,7 +443,7 @@ def run_in_async_and_sync_mode(f: _Function) -> _Function:
 
 
 def with_forward_compatibility_horizons(*horizons: Any) -> Any:
-    """Runs a test for each date (year, month, day) up to which graphs are to be read; None: as it is."""
+    """Runs a test for each forward compatibility horizon (year, month, day); None: the default one."""
 
     def decorator(test_method: Any) -> Any:
         @functools.wraps(test_method)
@@ -463,8 +463,8 @@ def with_forward_compatibility_horizons(*horizons: Any) -> Any:
 
 
 class FakeEagerSession:
-    """What represents a session where ops are executed at once: `run` gives values of what is there
-    already."""
+    """A substitute for a session in eager mode: `run` returns the values of eager
+    tensors."""
 
     def __init__(self, test_case: Any) -> None:
         self._test_case = test_case

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Control dependencies that make operations with effects run in the order in which a program made them."""
+"""Automatic control dependencies: operations with side effects run in the order of their creation."""
 from __future__ import annotations
 
 import functools
@@ -9,7 +9,7 @@ from typing import Any
 from millrace.python.framework import dtypes, ops
 from millrace.python.util import nest, tf_decorator
 
-# Operations with state whose order does not matter, or that only other operations run.
+# Stateful operations whose order does not matter, or that run only as inputs of others.
 ASYNC_STATEFUL_OPS = [
     "CollectiveGather", "CollectiveReduce", "CollectiveBcastSend", "CollectiveBcastRecv", "NcclAllReduce", "Send", "Recv",
     "RandomUniform", "RandomStandardNormal", "RandomUniformInt", "TruncatedNormal", "RandomShuffle", "Multinomial",
@@ -22,12 +22,12 @@ _PASSES_ON = frozenset(
 
 
 def op_is_stateful(op: Any) -> bool:
-    """Whether an operation has an effect that a function must not leave out."""
+    """Whether an operation has a side effect, so that a function must run it."""
     return op._is_stateful and op.type not in ASYNC_STATEFUL_OPS and op.type not in _NO_EFFECT
 
 
 class _Effect:
-    """An operation with an effect, or what represents the effects in the branches of a condition."""
+    """An operation with a side effect, or a condition with such operations in its branches."""
 
     def __init__(self, op: Any, keys: list[Any], stateful: bool) -> None:
         self.op, self.keys, self.stateful = op, keys, stateful
@@ -53,14 +53,14 @@ def _effects_of(new_ops: Any, context: Any) -> list[_Effect]:
             if branch.branch not in found:
                 found[branch.branch] = branch
                 if len(found) == 1:
-                    effects.append(_Effect(branch.pred, [], False))  # its place; made below
+                    effects.append(_Effect(branch.pred, [], False))  # reserves its position; set below
     return [
         e for e in (_condition(effect, branches, new_ops, context) for effect in effects) if e is not None
     ]
 
 
 def _origin(tensor: Any) -> Any:
-    """The resource behind Switches and identities."""
+    """The resource that a tensor comes from, through Switches and identities."""
     while tensor.op.type in ("Switch", "Identity", "Enter") and tensor.op.inputs:
         tensor = tensor.op.inputs[0]
     return tensor
@@ -132,7 +132,7 @@ def order(new_ops: Any, context: Any = None) -> list[Any]:
 class AutomaticControlDependencies:
     """A context: effects of operations made in it happen in order, and before the tensors marked as returned.
 
-    The graph must be the body of a function in TensorFlow; here any graph will do.
+    In TensorFlow the graph must be the body of a function; here it may be any graph.
     """
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ class AutomaticControlDependencies:
         self.ops_which_must_run: set[Any] = set()
 
     def mark_as_return(self, tensor: Any) -> Any:
-        """A tensor that is there after all effects have happened."""
+        """Returns an identity of the tensor that depends on all effects."""
         from millrace.python.framework import indexed_slices, sparse_tensor
         from millrace.python.ops import array_ops
 
@@ -181,7 +181,7 @@ class AutomaticControlDependencies:
 
 
 def automatic_control_dependencies(f: Any) -> Any:
-    """Decorator: the effects of a function's operations happen in order, and before its results are there."""
+    """Decorator: the effects of a function's operations happen in order, before its results are returned."""
 
     @functools.wraps(f)
     def wrapper(*args: Any, **kwargs: Any) -> Any:

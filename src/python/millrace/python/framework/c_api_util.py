@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of programs that look below graphs."""
+"""Helpers of programs that use the C API's graphs."""
 from __future__ import annotations
 
 from typing import Any
@@ -25,7 +25,7 @@ def new_tf_operations(graph: Any) -> Any:
 
 
 class ApiDefMap:
-    """The documentation of ops: there are no ApiDefs."""
+    """The documentation of ops, which is empty: there are no ApiDefs."""
 
     def __init__(self) -> None:
         from millrace.core.framework import op_def_pb2

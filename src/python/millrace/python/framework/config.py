@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the process that sessions start from."""
+"""Settings of the process, which new sessions use by default."""
 from __future__ import annotations
 
 import collections
@@ -14,7 +14,7 @@ PhysicalDevice = collections.namedtuple("PhysicalDevice", ["name", "device_type"
 LogicalDevice = collections.namedtuple("LogicalDevice", ["name", "device_type"])
 
 
-_POLICIES = ["explicit", "warn", "silent", "silent_for_int32"]  # by the numbers that the context has
+_POLICIES = ["explicit", "warn", "silent", "silent_for_int32"]  # the numbers of policies in the context
 
 
 def _started() -> Any:
@@ -26,7 +26,7 @@ def _started() -> Any:
 
 
 def _change(table: dict[Any, Any], key: Any, value: Any, text: str) -> None:
-    """Sets an entry; RuntimeError where eager execution has begun with another value."""
+    """Sets an entry; RuntimeError if eager execution has started with another value."""
     if _started() is not None and table.get(key) != value:
         raise RuntimeError(text)
     table[key] = value
@@ -57,17 +57,17 @@ def set_inter_op_parallelism_threads(num_threads: int) -> None:
 
 
 def get_soft_device_placement() -> bool:
-    """Whether operations go to another device where the one asked for has no kernel."""
+    """Whether operations are placed on another device if the requested one has no kernel."""
     return bool(_settings["soft"])
 
 
 def set_soft_device_placement(enabled: bool) -> None:
-    """Sets whether operations go to another device where the one asked for has no kernel."""
+    """Sets whether operations are placed on another device if the requested one has no kernel."""
     _settings["soft"] = bool(enabled)
 
 
 def get_device_policy() -> str:
-    """The policy for inputs on another device. They are copied regardless of its value."""
+    """The policy for inputs on another device, which is ignored: they are always copied."""
     from millrace.python.eager import context
 
     return _POLICIES[context.context().device_policy]
@@ -111,7 +111,7 @@ def list_physical_devices(device_type: Any = None) -> list[PhysicalDevice]:
 
 
 def list_logical_devices(device_type: Any = None) -> list[LogicalDevice]:
-    """The devices of the process; eager execution begins, and `set_virtual_device_configuration` has an end."""
+    """The devices of the process; starts eager execution, after which devices cannot be configured."""
     from millrace.python.eager import context
 
     found = [LogicalDevice(name, name.split(":")[-2]) for name in context.context().devices()]
@@ -119,14 +119,14 @@ def list_logical_devices(device_type: Any = None) -> list[LogicalDevice]:
 
 
 def get_visible_devices(device_type: Any = None) -> list[PhysicalDevice]:
-    """The devices that were set visible, or all."""
+    """The devices made visible by `set_visible_devices`, or all."""
     if device_type in _visible:
         return list(_visible[device_type])
     return list_physical_devices(device_type)
 
 
 def set_visible_devices(devices: Any, device_type: Any = None) -> None:
-    """Sets the devices that `get_visible_devices` gives; ValueError for one that is not there or of another type."""
+    """Sets the result of `get_visible_devices`; ValueError for unknown devices or those of another type."""
     chosen = list(devices) if isinstance(devices, (list, tuple)) else [devices]
     present = list_physical_devices()
     for device in chosen:
@@ -143,13 +143,13 @@ _growth: dict[Any, bool] = {}
 
 
 def get_memory_growth(device: Any) -> bool:
-    """Whether a device takes memory as it needs it."""
+    """Whether a device allocates memory as needed."""
     _check_present(device)
     return _growth.get(device, False)
 
 
 def set_memory_growth(device: Any, enable: bool) -> None:
-    """Sets whether a device takes memory as it needs it."""
+    """Sets whether a device allocates memory as needed."""
     _check_present(device)
     if device.device_type != "GPU":
         raise ValueError("Cannot set memory growth on non-GPU devices")
@@ -163,11 +163,11 @@ def get_virtual_device_configuration(device: Any) -> Any:
 
 
 def set_virtual_device_configuration(device: Any, virtual_devices: Any) -> None:
-    """Splits a device for eager execution, before that has begun.
+    """Splits a device for eager execution, before that has started.
 
     Raises:
-      ValueError: there is no such device, or a limit of memory for one that is not a GPU.
-      RuntimeError: eager execution has begun with another number of devices.
+      ValueError: there is no such device, or a memory limit is given for a CPU.
+      RuntimeError: eager execution has started with another number of devices.
     """
     _check_present(device)
     if device.device_type == "CPU" and any(v.memory_limit is not None for v in virtual_devices):
@@ -183,7 +183,7 @@ def _check_present(device: Any) -> None:
 
 
 def _eager_config(config: Any) -> Any:
-    """The ConfigProto with which eager execution begins: the program's, with later settings."""
+    """The ConfigProto with which eager execution starts: the program's, with later settings."""
     from millrace.core.protobuf import config_pb2
 
     found = config_pb2.ConfigProto()
@@ -198,21 +198,21 @@ def _eager_config(config: Any) -> Any:
 
 
 def get_synchronous_execution() -> bool:
-    """Whether calls end when their operations have."""
+    """Whether eager calls wait for their operations."""
     from millrace.python.eager import context
 
     return bool(context.context().execution_mode == context.SYNC)
 
 
 def set_synchronous_execution(enable: bool) -> None:
-    """Sets whether calls end when their operations have."""
+    """Sets whether eager calls wait for their operations."""
     from millrace.python.eager import context
 
     context.context().execution_mode = context.SYNC if enable else context.ASYNC
 
 
 def set_device_policy(device_policy: Any) -> None:
-    """Sets what `get_device_policy` gives: one of its names, or None; ValueError for another one."""
+    """Sets the device policy: one of its names, or None; ValueError for another one."""
     from millrace.python.eager import context
 
     if device_policy is not None and device_policy not in _POLICIES:

@@ -21,12 +21,12 @@ def constant_v1(
     Args:
       value: a number, string, list or array.
       dtype: the type of the elements; None: the value's.
-      shape: the shape; where the value has fewer elements the last one fills the rest.
+      shape: the shape; if the value has fewer elements, the last one is repeated.
       name: of the operation.
       verify_shape: whether the value must have exactly this shape.
 
     Raises:
-      TypeError: if the value has another type, or the shape another size.
+      TypeError: if the value has another type, or `verify_shape` and another shape.
     """
     return _constant(value, dtype, shape, name, verify_shape, allow_broadcast=False)
 
@@ -82,7 +82,7 @@ def _eager_tensor_of(value: Any, dtype: Any) -> Any:
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     example = value[0] if type(value) in (list, tuple) and value else value
     if type(example) in _NUMBERS:
-        # In a common case there is no array between.
+        # Common cases need no NumPy array.
         number = _engine.eager_number(value, (kind or _NUMBERS[type(example)])._type_enum)
         if number is not None:
             return number
@@ -122,7 +122,7 @@ _BY_MESSAGE = (dtypes.bfloat16, dtypes.qint8, dtypes.quint8, dtypes.qint16, dtyp
 
 
 def is_constant(tensor_or_op: Any) -> bool:
-    """Whether it is, or comes from, a Const."""
+    """Whether the op (of the tensor) is a Const."""
     if isinstance(tensor_or_op, _engine.EagerTensorBase):
         return True
     op = getattr(tensor_or_op, "op", tensor_or_op)

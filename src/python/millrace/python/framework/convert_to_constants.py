@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions whose variables became constants."""
+"""Conversion of a function's variables to constants."""
 from __future__ import annotations
 
 from typing import Any
@@ -13,13 +13,13 @@ def convert_variables_to_constants_v2(func: Any, lower_control_flow: bool = True
 
     Args:
       func: a ConcreteFunction, made in eager mode.
-      lower_control_flow: whether functional control flow may become ops of loops and branches; it stays as it is.
+      lower_control_flow: whether functional control flow may be lowered; it is never lowered here.
 
     Returns:
       A ConcreteFunction with the other arguments of `func`.
 
     Raises:
-      RuntimeError: if a captured tensor has no value here.
+      RuntimeError: if a captured tensor has no value.
     """
     from millrace.python.eager import wrap_function
     from millrace.python.framework import ops

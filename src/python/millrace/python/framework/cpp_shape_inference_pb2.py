@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The messages that describe what shape functions find: results, and the inputs that they need."""
+"""The messages with the results of shape functions and the inputs that they need."""
 
 from typing import Any
 

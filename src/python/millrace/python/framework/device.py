@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names of devices, and functions that choose one for an operation."""
+"""Names of devices, and device functions."""
 from __future__ import annotations
 
 from typing import Any
@@ -31,7 +31,7 @@ def canonical_name(device: Any) -> str:
 
 
 def canonical_or_string(device: Any) -> str:
-    """The name in its full form; texts that name no device stay as they are."""
+    """The name in its full form; other texts are returned unchanged."""
     if isinstance(device, str):
         try:
             return canonical_name(device)
@@ -41,7 +41,7 @@ def canonical_or_string(device: Any) -> str:
 
 
 class MergeDevice:
-    """A function of an operation that fills in what its device leaves open."""
+    """A device function that completes unspecified parts of an operation's device."""
 
     def __init__(self, spec: Any) -> None:
         if isinstance(spec, device_spec.DeviceSpecV2):

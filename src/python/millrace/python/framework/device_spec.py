@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""DeviceSpec: the name of a device, parts of which may be open: "/job:worker/replica:0/task:1/device:GPU:0"."""
+"""DeviceSpec: the name of a device, with optional parts: "/job:worker/replica:0/task:1/device:GPU:0"."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -57,7 +57,7 @@ def _parse(spec: str) -> tuple[Any, ...]:
 
 
 class DeviceSpecV2:
-    """The name of a device; parts that are None are open. Immutable."""
+    """The name of a device; parts that are None are unspecified. Immutable."""
 
     __slots__ = ("_job", "_replica", "_task", "_device_type", "_device_index", "_as_string")
 
@@ -105,7 +105,7 @@ class DeviceSpecV2:
         return self.from_string(spec)
 
     def make_merged_spec(self, dev: Any) -> Any:
-        """A name with the parts of `dev`, and this one's where `dev` leaves them open."""
+        """A name with the parts of `dev`, or this one's for parts that `dev` does not specify."""
         return self.__class__(*[b if b is not None else a for a, b in zip(self._parts(), dev._parts())])
 
     def replace(self, **kwargs: Any) -> Any:

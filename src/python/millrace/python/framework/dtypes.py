@@ -9,13 +9,13 @@ import numpy as np
 
 from millrace.python import _engine
 
-_Bool = bool  # further down `bool` is a DType
+_Bool = bool  # `bool` is a DType below
 
 _REF_OFFSET = 100
 
 
 class DType:
-    """The type of the elements of a tensor; types with `_ref` belong to variables of the old kind."""
+    """The type of the elements of a tensor; types with `_ref` are those of reference variables."""
 
     __slots__ = ["_type_enum", "_hash"]
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Errors that name nodes get the Python lines where those were made."""
+"""Adds the Python lines that created the nodes named in error messages."""
 from __future__ import annotations
 
 import collections
@@ -12,7 +12,7 @@ _ParseTag = collections.namedtuple("_ParseTag", ["type", "name"])
 _TAG = re.compile(r"\{\{([^\s{}]+) ([^\s{}]+)\}\}")
 
 
-# Files that begin so are the package's.
+# Path prefixes of the package's files.
 _FRAMEWORK_PATH_PREFIXES = [os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep]
 _FRAMEWORK_FILENAME_PATTERNS = [re.compile(r"<embedded")]
 
@@ -44,7 +44,7 @@ def _defining_frame(op: Any) -> Any:
 
 
 def _find_index_of_defining_frame_for_op(op: Any) -> int:
-    """The place in the operation's traceback of the last frame that is not the package's; 0 if there is none."""
+    """The index in the operation's traceback of the last frame outside of the package; 0 if there is none."""
     frames = op._traceback
     for index in range(len(frames) - 1, -1, -1):
         if not _is_framework_filename(frames[index][0]):
@@ -60,7 +60,7 @@ def _get_defining_frame_from_op(op: Any) -> Any:
 def _compute_device_summary_from_list(
     name: str, device_assignment_list: Iterable[Any], prefix: str = ""
 ) -> str:
-    """The devices that contexts asked for when a node was made, one in a line with its place in the program."""
+    """The devices requested by contexts when a node was made, a line with the source position for each."""
     lines = [
         "%s  with tf.device(%s): <%s:%d>" % (prefix, item.obj, item.filename, item.lineno)
         for item in device_assignment_list
@@ -72,7 +72,7 @@ def _compute_device_summary_from_list(
 
 
 def _compute_colocation_summary_from_dict(name: str, colocation_dict: Any, prefix: str = "") -> str:
-    """The nodes that contexts asked a node to be placed with, one in a line with its place in the program."""
+    """The nodes that contexts colocated a node with, a line with the source position for each."""
     lines = [
         "%s  with tf.colocate_with(%s): <%s:%d>" % (prefix, other, item.filename, item.lineno)
         for other, item in colocation_dict.items()
@@ -110,7 +110,7 @@ def _defined_at(op: Any) -> str:
 
 
 def _sources(op: Any) -> list[Any]:
-    """The operations that hold or produce what `op` takes, without the steps that only hand values on."""
+    """The operations that produce the inputs of `op`, or hold them, without identities in between."""
     found = []
     for tensor in op.inputs:
         source = tensor.op
@@ -124,7 +124,7 @@ def _sources(op: Any) -> list[Any]:
 def interpolate(error_message: str, graph: Any) -> str:
     """The text with "node name (defined at file:line)" for each tag of a node of the graph.
 
-    The operations where the inputs of such nodes come from follow at the end.
+    The operations that produce the inputs of these nodes are listed at the end.
     """
     separators, tags = parse_message(error_message)
     result, sources = separators[0], []

@@ -179,7 +179,7 @@ def _make_specific_exception(node_def: Any, op: Any, message: str, error_code: i
 
 @contextmanager
 def raise_exception_on_not_ok_status() -> Iterator[None]:
-    """For programs that call the C API by this name: the calls raise by themselves."""
+    """A context without effect, for programs that use the C API: calls raise exceptions themselves."""
     yield
 
 

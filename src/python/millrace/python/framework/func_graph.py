@@ -24,19 +24,19 @@ CREATORS: list[Any] = []
 
 
 class UnknownArgument:
-    """Stands for an argument that is no tensor."""
+    """Represents an argument that is no tensor."""
 
 
 class FuncGraph(CaptureGraph):
     """The body of a function.
 
     Attributes:
-      name: of the function.
+      name: name of the function.
       inputs: placeholders, those of captured tensors at the end.
       outputs: the tensors that it returns.
       structured_outputs: the results of the Python function.
       control_outputs: operations that run in each call.
-      variables: that the function uses.
+      variables: the variables that the function uses.
       outer_graph: the graph around it.
     """
 
@@ -55,7 +55,7 @@ class FuncGraph(CaptureGraph):
         if CREATORS:
             self._variable_creator_stack = [(0, CREATORS[-1])]
         for key in collections if collections is not None else WHITELIST_COLLECTIONS:
-            # The body and the graph around it see the same variables.
+            # The body shares the collections of variables with the outer graph.
             self._collections[key] = self._outer_graph.get_collection_ref(key)
 
     def _made(self, op: Any) -> None:
@@ -67,7 +67,7 @@ class FuncGraph(CaptureGraph):
         self.extra_vars.append(var)
 
     def watch_variable(self, v: Any) -> None:
-        """Is told of each variable that the body reads."""
+        """Called for each variable that the body reads."""
         if not any(v is known for known in self.extra_vars):
             self.extra_vars.append(v)
         if not self._outer_is_eager:
@@ -175,16 +175,16 @@ def func_graph_from_py_func(
     op_return_value: Any = None, collections: Any = None, capture_by_value: Any = None,
     override_flat_arg_shapes: Any = None,
 ) -> FuncGraph:  # fmt: skip
-    """Calls a Python function once; the operations that it makes are the FuncGraph.
+    """Traces a Python function: calls it once in a FuncGraph, which gets the operations that it makes.
 
     Args:
-      name: of the function.
+      name: name of the function.
       python_func: the function, of (structures of) tensors and other values.
       args, kwargs: its arguments; tensors and TensorSpecs become inputs.
       signature: TensorSpecs that replace `args`.
-      func_graph: where the operations go, a new graph when None.
-      autograph, autograph_options: not there.
-      add_control_dependencies: whether operations with effects run in the order in which they were made.
+      func_graph: the FuncGraph that gets the operations; None: a new one.
+      autograph, autograph_options: ignored; there is no AutoGraph.
+      add_control_dependencies: whether operations with side effects run in the order of their creation.
       arg_names: names of the inputs.
       op_return_value: what represents a returned operation.
       collections, capture_by_value: as in FuncGraph.
@@ -271,7 +271,7 @@ def spec_of_argument(value: Any) -> Any:
 
 
 def dismantle_func_graph(func_graph: Any) -> None:
-    """Nothing is left to do: the garbage collector frees graphs."""
+    """Does nothing: the garbage collector frees graphs."""
 
 
 def override_func_graph_name_scope(func_graph: Any, name_scope: str) -> None:

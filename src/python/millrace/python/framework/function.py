@@ -27,13 +27,14 @@ _call = call_function
 
 
 class Defun:
-    """Decorator: makes a function of the graph's library out of a Python function of tensors.
+    """Decorator: makes a function of the graph's library from a Python function of tensors.
 
     Calls of the result add one operation. Its body is made when it is first needed; tensors of the surrounding graph
     that it uses become further arguments.
 
     Args:
-      *input_types: the types of the arguments; without them, the first call of each combination of types tells.
+      *input_types: the types of the arguments; without them, a definition is made for each combination of
+        types in calls.
       **kwargs: func_name: its name; grad_func: a function with its gradient; python_grad_func: a Python function
         (op, *grads) that makes it; out_names: names of the results; shape_func: a Python function of the operation that
         gives the shapes of the results; noinline, and other attributes of the function.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs made of functions."""
+"""Conversion of functions to graphs."""
 from __future__ import annotations
 
 from typing import Any
@@ -15,12 +15,12 @@ def function_def_to_graph(fdef: Any, input_shapes: Any = None, copy_functions: b
     Args:
       fdef: the FunctionDef.
       input_shapes: shapes of the arguments.
-      copy_functions: whether the functions of the default graph are there too.
+      copy_functions: whether the functions of the default graph are copied.
 
     Raises:
       ValueError: another number of shapes than of arguments.
     """
-    del copy_functions  # a FuncGraph has those of the graph around it
+    del copy_functions  # a FuncGraph uses those of the outer graph
     graph = FuncGraph(fdef.signature.name)
     shapes = None
     if input_shapes is not None:

@@ -10,7 +10,7 @@ from millrace.python.framework import ops
 
 
 def write_graph(graph_or_graph_def: Any, logdir: Any, name: Any, as_text: bool = True) -> str:
-    """Writes a graph, or a GraphDef, as a file of a folder, which is made; gives the file's path."""
+    """Writes a graph, or a GraphDef, to a file in a folder, which is made; returns the file's path."""
     from google.protobuf import text_format
 
     from millrace.python.lib.io import file_io
@@ -18,7 +18,7 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: Any, as_text: bool =
     graph_def = (
         graph_or_graph_def.as_graph_def() if isinstance(graph_or_graph_def, ops.Graph) else graph_or_graph_def
     )
-    # On the file systems of clusters folders are no files.
+    # Object stores have no folders to create.
     if not logdir.startswith("gs:"):
         file_io.recursive_create_dir(logdir)
     path = os.path.join(logdir, name)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions made of graphs."""
+"""Conversion of graphs to functions."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions on GraphDefs: parts of graphs, variables made constants, nodes of training removed."""
+"""Functions on GraphDefs: extraction of subgraphs, freezing of variables, removal of training nodes."""
 from __future__ import annotations
 
 import collections
@@ -22,7 +22,7 @@ def _is_variable_op(op: str) -> bool:
 
 
 def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
-    """Whether a node, an Operation or NodeDef, must be on a CPU: by its op and type, or as a variable where asked."""
+    """Whether a node (Operation or NodeDef) must be on a CPU, by its op, or as one that uses variables."""
     if isinstance(node, ops.Operation):
         node_def = node.node_def
     else:
@@ -173,7 +173,7 @@ def replace_variables(inference_graph: Any, values: dict[str, Any], handles: dic
             _make_constant(new, node, values[node.name])
             converted += 1
         elif node.op == "ReadVariableOp" and _handle_of(node.input[0], nodes) in values:
-            # The handle is a constant now: ops that read it pass it on.
+            # The handle is a constant now, and reads become identities of it.
             new.op, new.name = "Identity", node.name
             new.attr["T"].CopyFrom(node.attr["dtype"])
             new.input.extend(node.input)
@@ -220,7 +220,7 @@ def _read_of(graph: Any, name: str) -> Any:
 
 
 def _handle_of(name: str, nodes: dict[str, Any]) -> str:
-    """The name of the variable whose handle a node passes on."""
+    """The name of the variable whose handle a node forwards."""
     name = _node_name(name)
     while name in nodes and nodes[name].op in _CONTROL_FLOW_OP_NAMES_OR_IDENTITY and nodes[name].input:
         name = _node_name(nodes[name].input[0])
@@ -240,7 +240,7 @@ def _make_gather(out: Any, new: Any, node: Any) -> None:
     axis = node_def_pb2.NodeDef(op="Const", name=node.name + "/axis")
     axis.attr["dtype"].type = dtypes.int32.as_datatype_enum
     axis.attr["value"].tensor.CopyFrom(tensor_util.make_tensor_proto(0, dtypes.int32, []))
-    # Inputs come before what uses them: the place that was made for the gather is the axis's.
+    # Nodes are in topological order: the axis takes the position of the gather, which follows.
     new.CopyFrom(axis)
     new = out.node.add()
     new.op, new.name = "GatherV2", node.name
@@ -253,7 +253,7 @@ def _make_gather(out: Any, new: Any, node: Any) -> None:
 
 
 def remove_training_nodes(input_graph: Any, protected_nodes: Any = None) -> Any:
-    """Removes the nodes that only training needs: checks, and identities that do nothing.
+    """Removes nodes that inference does not need: CheckNumerics and identities.
 
     Args:
       input_graph: the GraphDef.

@@ -83,7 +83,8 @@ def import_graph_def(
       return_elements: names of tensors and operations of `graph_def`.
       name: of the scope, "import" when None.
       op_dict: not needed.
-      producer_op_list: an OpList: attributes that the engine's ops lack and whose values are the defaults there go.
+      producer_op_list: an OpList of the producer; attributes that are unknown here and have its default are
+        removed.
 
     Returns:
       The tensors and operations of `return_elements`; None without those.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""IndexedSlices: some rows of a tensor, as gradients of look-ups are."""
+"""IndexedSlices: some rows of a tensor, such as gradients of look-ups."""
 from __future__ import annotations
 
 import collections
@@ -14,7 +14,7 @@ IndexedSlicesValue = collections.namedtuple("IndexedSlicesValue", ["values", "in
 
 
 class IndexedSlices(_TensorLike, composite_tensor.CompositeTensor):
-    """Rows `values` of a larger tensor at the places `indices`, whose shape may be known."""
+    """Rows `values` of a larger tensor at the positions `indices`; `dense_shape`: its shape, if known."""
 
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:
         self._values = values
@@ -164,7 +164,7 @@ _register()
 
 
 def __getattr__(name: str) -> Any:
-    """Conversions whose home is `ops`."""
+    """Conversion functions, which are defined in `ops`."""
     if name.endswith(("convert_to_tensor_or_indexed_slices", "convert_n_to_tensor_or_indexed_slices")):
         from millrace.python.framework import ops
 

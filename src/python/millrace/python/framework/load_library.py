@@ -57,7 +57,7 @@ def snake_case(name: str) -> str:
 
 
 def load_op_library(library_filename: Any) -> Any:
-    """Loads a library of ops, and gives a module with a function for each.
+    """Loads a library of ops; returns a module with a function for each.
 
     Raises:
       NotFoundError, or another error of the engine: if it cannot be loaded.

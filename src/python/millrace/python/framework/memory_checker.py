@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that nothing is left behind."""
+"""Checks for leaks of Python objects."""
 from __future__ import annotations
 
 import gc

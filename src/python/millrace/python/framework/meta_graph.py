@@ -20,7 +20,7 @@ _UNBOUND_INPUT_PREFIX = "$unbound_inputs_"
 
 
 def _node_def(from_node_def: Any, export_scope: Any, unbound_inputs: Any, clear_devices: bool = False) -> Any:
-    """A NodeDef with the names that it has below `export_scope`; foreign inputs are noted in `unbound_inputs`."""
+    """A NodeDef with names relative to `export_scope`; adds inputs from outside to `unbound_inputs`."""
     node = node_def_pb2.NodeDef()
     node.CopyFrom(from_node_def)
     scope = export_scope.rstrip("/") + "/"
@@ -69,7 +69,7 @@ def _parse_file(filename: Any, message: Any) -> Any:
         message.ParseFromString(content)
         return message
     except DecodeError:
-        pass  # perhaps text
+        pass  # may be text
     try:
         message.Clear()
         text_format.Merge(content.decode("utf-8"), message)
@@ -157,10 +157,10 @@ def create_meta_graph_def(
       saver_def: a SaverDef.
       collection_list: names of collections; None: all.
       graph: the graph; None: the default graph.
-      export_scope: what names lose.
-      exclude_nodes: names of nodes that collections leave out.
-      clear_extraneous_savers: leave savers other than that of `saver_def` out.
-      strip_default_attrs: leave attributes with default values out.
+      export_scope: the scope that is removed from names.
+      exclude_nodes: names of nodes that are left out of collections.
+      clear_extraneous_savers: whether to leave out savers other than that of `saver_def`.
+      strip_default_attrs: whether to leave out attributes with default values.
 
     Raises:
       TypeError: if an argument is of another type.
@@ -198,7 +198,7 @@ def import_scoped_meta_graph(
     meta_graph_or_file: Any, clear_devices: bool = False, graph: Any = None, import_scope: Any = None, input_map: Any = None,
     unbound_inputs_col_name: Any = "unbound_inputs", restore_collections_predicate: Any = lambda key: True,
 ) -> Any:  # fmt: skip
-    """Adds the graph of a MetaGraphDef and its collections to a graph; gives its variables by name."""
+    """Adds the graph of a MetaGraphDef and its collections to a graph; returns its variables by name."""
     return import_scoped_meta_graph_with_return_elements(
         meta_graph_or_file, clear_devices, graph, import_scope, input_map, unbound_inputs_col_name,
         restore_collections_predicate,
@@ -214,12 +214,12 @@ def import_scoped_meta_graph_with_return_elements(
 
     Args:
       meta_graph_or_file: the message or the name of a file with one.
-      clear_devices: forget the devices of the nodes.
+      clear_devices: whether to remove the devices of nodes.
       graph: the graph; None: the default graph.
-      import_scope: what names get.
+      import_scope: the scope that is put before names.
       input_map: tensors that represent inputs, by name.
       unbound_inputs_col_name: the collection that names the inputs that `input_map` must have.
-      restore_collections_predicate: of names of collections.
+      restore_collections_predicate: a predicate of the names of collections to restore.
       return_elements: names of tensors and operations.
 
     Returns:
@@ -282,7 +282,7 @@ def export_scoped_meta_graph(
     unbound_inputs_col_name: Any = "unbound_inputs", clear_devices: bool = False, saver_def: Any = None,
     clear_extraneous_savers: bool = False, strip_default_attrs: bool = False, save_debug_info: bool = False, **kwargs: Any,
 ) -> tuple[Any, dict[str, Any]]:  # fmt: skip
-    """Makes a MetaGraphDef of a graph or of a scope of it, and writes it to a file if one is named.
+    """Makes a MetaGraphDef of a graph or of one of its scopes; writes it to `filename`, if given.
 
     Returns:
       The message, and the variables of the scope by their names in the message.
@@ -409,7 +409,7 @@ def _should_include_node(node_or_node_name: Any, export_scope: Any, exclude_node
 def copy_scoped_meta_graph(
     from_scope: str, to_scope: str, from_graph: Any = None, to_graph: Any = None
 ) -> dict[str, Any]:
-    """Copies a scope of a graph to another scope, of this or another graph; gives the copied variables by name.
+    """Copies a scope to another scope of this or another graph; returns the copied variables by name.
 
     Raises:
       ValueError: if the scopes are the same and the graphs are, too.

@@ -139,7 +139,7 @@ def _convert_single(
 
 
 def _mixed_types(spec: Any, arg: Any, wanted: str, observed: str) -> Exception:
-    """The error of an op that is executed at once with tensors of two types."""
+    """The error of an eagerly executed op with tensors of two types."""
     from millrace.python.framework import errors_impl
 
     short = {"float32": "float", "float64": "double"}
@@ -229,13 +229,13 @@ def apply(spec: Any, inputs: dict[str, Any], attrs: dict[str, Any], name: Any) -
         triples = []
         for attr in spec.attrs.values():
             if attr.name in spec.inferred:
-                # Lists that are empty tell no type.
+                # Empty lists do not determine a type.
                 if attr.name not in known and attr.name in defaults:
                     triples.append((attr.name, "type", defaults[attr.name]))
                 continue
             if attr.name in attrs:
                 if attr.type == "tensor" and attrs[attr.name] is None:
-                    continue  # The op's own default.
+                    continue  # None means the op's default.
                 triples.append(_op_specs.attr_triple(spec, attr, attrs[attr.name]))
         # An op that changes a variable through a reference must be on the variable's device.
         with contextlib.ExitStack() as colocated:
@@ -313,7 +313,7 @@ def function_of_name(name: str) -> Any:
 
 
 def result_class(op_name: str) -> Any:
-    """The named tuple that the function of an op gives, or None."""
+    """The named tuple that the function of an op returns, or None."""
     from millrace.python.ops import _op_index
 
     entry = _op_index.OPS.get(op_name)

@@ -30,7 +30,7 @@ def get_registered_ops() -> dict[str, Any]:
 
 
 def register_op_list(op_list: Any) -> None:
-    """Adds the OpDefs of an OpList; ValueError for another definition of an op that is there."""
+    """Adds the OpDefs of an OpList; ValueError for another definition of a registered op."""
     known = _load()
     for op_def in op_list.op:
         if op_def.name in known and known[op_def.name] != op_def:

@@ -101,7 +101,7 @@ register_tensor_conversion_function(Operation, _operation_conversion_error, 0)
 
 
 def uid() -> int:
-    """A number that is not given twice in this process."""
+    """Returns a number that is unique in this process."""
     from millrace.python.framework import _graph
 
     return _graph._next_graph_uid()
@@ -112,18 +112,18 @@ def inside_function() -> bool:
 
 
 def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
-    """From now on ops are executed at once, and their results are tensors that have values.
+    """Enables eager execution: ops run immediately, and their results are tensors that have values.
 
-    To be called when a program begins.
+    Must be called at the start of a program.
 
     Args:
       config: a ConfigProto.
       device_policy: None or one of tf.contrib.eager.DEVICE_PLACEMENT_*; tensors are in host memory with all of them.
-      execution_mode: None, tf.contrib.eager.SYNC or ASYNC: whether ops are waited for.
+      execution_mode: None, tf.contrib.eager.SYNC or ASYNC.
 
     Raises:
       TypeError: `config` is no ConfigProto.
-      ValueError: there is a graph already, an argument has no such value, or is not that of an earlier call.
+      ValueError: there is a graph already, or an argument is invalid or differs from that of an earlier call.
     """
     enable_eager_execution_internal(config, device_policy, execution_mode)
 
@@ -156,7 +156,7 @@ def eager_run(main: Any = None, argv: Any = None) -> None:
 
 
 def disable_eager_execution() -> None:
-    """From now on ops are added to graphs. To be called when a program begins."""
+    """Disables eager execution: ops are added to graphs. Must be called at the start of a program."""
     from millrace.python.eager import context
 
     context.disable_by_default()
@@ -166,7 +166,7 @@ _EagerTensorBase = EagerTensor
 
 
 def name_of(tensor: Any) -> str:
-    """The name of a tensor's operation; a new one where it has none."""
+    """The name of a tensor's operation; a new one for an eager tensor."""
     return "resource_%d" % tensor._id if isinstance(tensor, EagerTensor) else tensor.op.name
 
 
@@ -179,7 +179,7 @@ def add_exit_callback_to_default_func_graph(fn: Any) -> None:
 
 
 def enable_tensor_equality() -> None:
-    """`==` of tensors compares values where ops are executed at once; in graphs it compares the objects."""
+    """Makes `==` of tensors compare values in eager mode; in graphs it compares the objects."""
     from millrace.python.ops import math_ops, variables
 
     Tensor._USE_EQUALITY = True
@@ -189,7 +189,7 @@ def enable_tensor_equality() -> None:
 
 
 def disable_tensor_equality() -> None:
-    """`==` of tensors compares the objects."""
+    """Makes `==` of tensors compare the objects."""
     from millrace.python.ops import variables
 
     if Tensor._USE_EQUALITY:
@@ -199,11 +199,11 @@ def disable_tensor_equality() -> None:
 
 
 def dismantle_graph(graph: Any) -> None:
-    """Nothing is left to do: the garbage collector frees graphs."""
+    """Does nothing: the garbage collector frees graphs."""
 
 
 def get_name_scope() -> str:
-    """The scope of names, without "/" at its end."""
+    """The current name scope, without "/" at its end."""
     if executing_eagerly():
         from millrace.python.eager import context
 
@@ -278,7 +278,7 @@ def _create_c_op(graph: Any, node_def: Any, inputs: Any, control_inputs: Any) ->
     return op
 
 
-# Programs ask whether the C API makes the graphs and infers the shapes.
+# Flags that programs read: the C API makes the graphs and infers the shapes.
 _USE_C_API = _USE_C_SHAPES = True
 internal_name_scope_v1 = name_scope_v1
 
@@ -297,7 +297,7 @@ class NullContextmanager:
 
 
 def _set_call_cpp_shape_fn(call_cpp_shape_fn: Any) -> None:
-    """Nothing is left to do: the engine infers all shapes."""
+    """Does nothing: the engine infers all shapes."""
 
 
 def _constant_conversions() -> None:

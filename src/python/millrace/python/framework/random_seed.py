@@ -29,7 +29,7 @@ def get_seed(op_seed: Any) -> tuple[Any, Any]:
         seeds = DEFAULT_GRAPH_SEED, _truncate_seed(op_seed)
     else:
         seeds = None, None
-    # The engine takes (0, 0) for no seed.
+    # (0, 0) means no seed to the engine.
     return (0, _MAXINT32) if seeds == (0, 0) else seeds
 
 

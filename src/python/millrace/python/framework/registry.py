@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of things by name."""
+"""A registry of objects by name."""
 from __future__ import annotations
 
 import traceback

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""cond that is decided while the graph is built where the predicate is known."""
+"""Conditions that are decided while the graph is built if the predicate is known."""
 from __future__ import annotations
 
 from typing import Any, Optional

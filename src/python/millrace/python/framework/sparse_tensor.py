@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""SparseTensor: the places and values of the elements that are there."""
+"""SparseTensor: the indices and values of the explicit elements of a tensor."""
 from __future__ import annotations
 
 import collections
@@ -23,7 +23,7 @@ SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "val
 
 
 class SparseTensor(_TensorLike, composite_tensor.CompositeTensor):
-    """A tensor most of whose elements are missing: `values[i]` is the element at `indices[i]`.
+    """A tensor most of whose elements are implicit: `values[i]` is the element at `indices[i]`.
 
     Args:
       indices: int64, [count, rank].
@@ -50,7 +50,7 @@ class SparseTensor(_TensorLike, composite_tensor.CompositeTensor):
         indices_shape = indices.shape.with_rank(2)
         values_shape = values.shape.with_rank(1)
         shape_shape = dense_shape.shape.with_rank(1)
-        # The same number of elements, the same rank.
+        # Checks that the number of elements and the rank agree.
         indices_shape.dims[0].assert_is_compatible_with(values_shape.dims[0])
         indices_shape.dims[1].assert_is_compatible_with(shape_shape.dims[0])
 
@@ -153,7 +153,7 @@ class SparseTensorSpec(type_spec.BatchableTypeSpec):
     def _from_components(self, components: Any) -> Any:
         return SparseTensor(*components)
 
-    # Lists of tensors hold a sparse tensor as one variant.
+    # A tensor list holds a sparse tensor as one variant.
 
     @property
     def _flat_tensor_specs(self) -> list[Any]:
@@ -212,7 +212,7 @@ type_spec.register_type_spec_from_value_converter(SparseTensorValue, SparseTenso
 
 
 def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: Any = None) -> Any:
-    """A SparseTensor for sparse values, a Tensor for others."""
+    """Converts sparse values to a SparseTensor, others to a Tensor."""
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
     if isinstance(value, SparseTensorValue):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Puts operations with effects behind tensors, in a graph that is finished."""
+"""Adds side effects to the computation of tensors of an existing graph."""
 from __future__ import annotations
 
 import contextlib
@@ -31,7 +31,7 @@ def _recursive_apply(tensors: Any, apply_fn: Any) -> Any:
 
 
 class _ControlOutputCache:
-    """Which operations wait for an operation."""
+    """The control outputs of operations."""
 
     def __init__(self) -> None:
         self.cache: dict[Any, Any] = {}
@@ -60,7 +60,7 @@ def _made_by(side_effects: Any, tensor: Any) -> list[Any]:
 
 
 def _subscribe_new(tensor: Any, side_effects: Any, control_cache: Any) -> Any:
-    """An identity of the tensor, which all its consumers use, behind the side effects."""
+    """Makes an identity of the tensor that depends on the side effects and replaces it in all consumers."""
     consumers = []
     for consumer in list(tensor.consumers()):
         consumers.append((consumer, [i for i, t in enumerate(consumer.inputs) if t is tensor]))
@@ -74,7 +74,7 @@ def _subscribe_new(tensor: Any, side_effects: Any, control_cache: Any) -> Any:
         for index in indices:
             consumer._update_input(index, out)
     for consumer in waiting:
-        # Only what waited for the operation itself: one that consumes the tensor waits for the identity anyway.
+        # Only operations with a control edge from it: consumers of the tensor depend on the identity anyway.
         others = [c for c in consumer.control_inputs if c is not tensor.op]
         consumer._remove_all_control_inputs()
         consumer._add_control_inputs(others + [out.op])
@@ -82,7 +82,7 @@ def _subscribe_new(tensor: Any, side_effects: Any, control_cache: Any) -> Any:
 
 
 def _subscribe_extend(tensor: Any, side_effects: Any) -> Any:
-    """More side effects for an identity that `_subscribe_new` made."""
+    """Adds side effects to an identity that `_subscribe_new` made."""
     assert len(tensor.op.inputs) == 1, "Op {} must only have one input".format(tensor.op.name)
     source = tensor.op.inputs[0]
     with ops.name_scope(source.op.name + "/subscription/"):
@@ -137,17 +137,17 @@ def _scoped_subscribe(tensor: Any, side_effects: Any, control_cache: Any) -> Any
 
 
 def subscribe(tensors: Any, side_effects: Any) -> Any:
-    """Runs functions' operations whenever tensors are computed.
+    """Makes side effects run whenever tensors are computed.
 
     Args:
       tensors: tensors, or lists, tuples and dicts of them.
       side_effects: a function of a tensor that makes operations, or a list of such.
 
     Returns:
-      The structure with the tensors to be used from now on; what uses the old ones uses these.
+      The structure with the tensors that replace the given ones in all their consumers.
 
     Raises:
-      TypeError: something is no tensor.
+      TypeError: an element is no tensor.
     """
     if not hasattr(side_effects, "__iter__"):
         side_effects = [side_effects]

@@ -11,13 +11,13 @@ _TENSORSHAPE_V2_OVERRIDE: Optional[bool] = False
 
 
 def enable_v2_tensorshape() -> None:
-    """From now on indexing a TensorShape gives numbers, not Dimensions."""
+    """Makes indexing of a TensorShape return numbers instead of Dimensions."""
     global _TENSORSHAPE_V2_OVERRIDE
     _TENSORSHAPE_V2_OVERRIDE = True
 
 
 def disable_v2_tensorshape() -> None:
-    """From now on indexing a TensorShape gives Dimensions."""
+    """Makes indexing of a TensorShape return Dimensions."""
     global _TENSORSHAPE_V2_OVERRIDE
     _TENSORSHAPE_V2_OVERRIDE = False
 
@@ -347,7 +347,7 @@ class TensorShape:
         return as_shape(other).concatenate(self)
 
     def concatenate(self, other: Any) -> TensorShape:
-        """The dimensions of this shape, then those of `other`; unknown if one of them is."""
+        """The dimensions of this shape followed by those of `other`; unknown if one shape is."""
         other = as_shape(other)
         if self._sizes is None or other._sizes is None:
             return unknown_shape()
@@ -430,7 +430,7 @@ class TensorShape:
             return NotImplemented
         if self._sizes is None or other._sizes is None:
             return self._sizes is other._sizes
-        # As lists of Dimensions compare: an unknown size is neither equal nor unequal to another one.
+        # Compares as a list of Dimensions: an unknown size is neither equal nor unequal to another one.
         if len(self._sizes) != len(other._sizes):
             return False
         return all(a == b for a, b in zip(self._sizes, other._sizes))

@@ -11,7 +11,7 @@ from millrace.python.framework import common_shapes, dtypes, tensor_shape, type_
 
 
 class TensorSpec(type_spec.BatchableTypeSpec):
-    """The description of a tensor before it exists."""
+    """The description of a tensor."""
 
     __slots__ = ["_shape", "_shape_tuple", "_dtype", "_name"]
 
@@ -146,7 +146,7 @@ class BoundedTensorSpec(TensorSpec):
 
     @classmethod
     def from_spec(cls, spec: Any, name: Any = None) -> Any:
-        """Of a spec without limits: those of the type."""
+        """Makes one of a TensorSpec; without limits they are those of the type."""
         minimum = getattr(spec, "minimum", spec.dtype.min)
         maximum = getattr(spec, "maximum", spec.dtype.max)
         return cls(spec.shape, spec.dtype, minimum, maximum, name or spec.name)

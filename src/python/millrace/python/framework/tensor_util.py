@@ -157,7 +157,7 @@ def _wanted_shape(values: Any) -> list[int]:
 
 
 def _narrow(array: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:
-    """The type that Python's numbers become: 32 bits where they fit; NumPy's own types stay."""
+    """The array for Python numbers: with 32 bits if they fit; NumPy's own types are kept."""
     items = _flatten(values)
     numpy_types = [v for v in items if isinstance(v, np.generic)]
     has_arrays = isinstance(values, np.ndarray) or (
@@ -260,7 +260,7 @@ def make_tensor_proto(
     Args:
       values: the elements.
       dtype: their type; None: the values' own.
-      shape: of the tensor; where there are too few elements the last one fills the rest.
+      shape: the shape; if there are fewer elements, the last one is repeated.
       verify_shape: whether the values must have exactly that shape.
       allow_broadcast: whether a single element may fill the shape.
 
@@ -277,7 +277,7 @@ def make_tensor_proto(
 
 
 def _proto_of(array: Any, found: Any, sizes: Any) -> Any:
-    """The TensorProto of elements; where there are fewer than the shape has, the last one represents the rest."""
+    """The TensorProto of elements; if the shape has more, the last one is repeated."""
     from millrace.core.framework import tensor_pb2
 
     proto = tensor_pb2.TensorProto(dtype=found.as_datatype_enum)
@@ -364,7 +364,8 @@ def ShapeEquals(tensor_proto: Any, shape: Any) -> bool:  # noqa: N802
 def constant_value(tensor: Any, partial: bool = False) -> Optional[np.ndarray[Any, Any]]:
     """The value of a tensor that the graph alone determines, as an array, or None.
 
-    What is no tensor is returned as it is. With `partial` the value of a Pack may have None for elements that are not known.
+    Other objects are returned unchanged. With `partial` the value of a Pack may have None for elements that
+    are not known.
     """
     if not isinstance(tensor, _engine.TensorBase):
         value = getattr(tensor, "_constant_value", None)
@@ -386,7 +387,7 @@ def constant_value(tensor: Any, partial: bool = False) -> Optional[np.ndarray[An
     if value is None and partial and tensor.op.type == "Pack" and tensor.op.inputs:
         return _partial_pack(tensor.op) if tensor.op.get_attr("axis") == 0 else None
     if value is not None:
-        # Only values that are the same in all runs.
+        # Only values that cannot change between runs.
         tensor.graph.prevent_feeding(tensor)
     return value
 

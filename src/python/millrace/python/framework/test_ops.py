@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ops for tests of what makes operations; most have no kernels. The library is loaded with this module."""
+"""Ops for tests of the creation of operations; most have no kernels. Importing loads their library."""
 from __future__ import annotations
 
 import os

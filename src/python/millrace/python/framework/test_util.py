@@ -21,7 +21,7 @@ __all__ = ["ErrorLoggingSession", "TensorFlowTestCase", "_CheckedThread", "googl
 
 
 def assert_ops_in_graph(expected_ops: dict[str, str], graph: Any) -> dict[str, Any]:
-    """Nodes of a graph by name; raises ValueError unless it has those named, with their types of ops."""
+    """Returns the nodes of a graph by name; ValueError unless it has `expected_ops` with their types."""
     actual_ops = {}
     gd = graph.as_graph_def()
     for node in gd.node:
@@ -87,7 +87,7 @@ def assert_equal_graph_def(
 
 
 def _normalised(graph_def: Any, checkpoint_v2: bool, hash_table_shared_name: bool) -> Any:
-    """A copy without what differs between equal graphs: internal attributes and names made by chance."""
+    """A copy without internal attributes and random names, which differ between equal graphs."""
     result = type(graph_def)()
     result.CopyFrom(graph_def)
     for node in result.node:
@@ -195,12 +195,12 @@ def InstallStackTraceHandler() -> None:  # noqa: N802
     try:
         faulthandler.enable()
     except (io.UnsupportedOperation, ValueError, AttributeError):
-        pass  # stderr is no file
+        pass  # stderr has no file descriptor
 
 
 @contextlib.contextmanager
 def device(use_gpu: bool) -> Iterator[None]:
-    """Context in which ops are made for a GPU, where there is one and it is wanted, or the CPU."""
+    """Context that places ops on a GPU, if `use_gpu` and there is one, or on the CPU."""
     with ops.device("/device:GPU:0" if use_gpu and is_gpu_available() else "/device:CPU:0"):
         yield
 
@@ -224,7 +224,7 @@ def force_cpu() -> Iterator[None]:
 
 
 def NHWCToNCHW(input_tensor: Any) -> Any:  # noqa: N802
-    """A tensor, or list of sizes, of layout NHWC (NWC, NDHWC) with its channels before the space."""
+    """Converts a tensor, or list of sizes, from NHWC (NWC, NDHWC) to NCHW (NCW, NCDHW)."""
     from millrace.python.ops import array_ops
 
     new_axes = {3: [0, 2, 1], 4: [0, 3, 1, 2], 5: [0, 4, 1, 2, 3]}
@@ -234,7 +234,7 @@ def NHWCToNCHW(input_tensor: Any) -> Any:  # noqa: N802
 
 
 def NCHWToNHWC(input_tensor: Any) -> Any:  # noqa: N802
-    """A tensor, or list of sizes, of layout NCHW with its channels last."""
+    """Converts a tensor, or list of sizes, from NCHW to NHWC."""
     from millrace.python.ops import array_ops
 
     new_axes = {3: [0, 2, 1], 4: [0, 2, 3, 1], 5: [0, 2, 3, 4, 1]}
@@ -276,7 +276,7 @@ def create_local_cluster(
 
 
 def NHWCToNCHW_VECT_C(input_shape_or_tensor: Any) -> Any:  # noqa: N802
-    """A tensor, or list of sizes, of layout NHWC with its channels in groups of four: [N, C / 4, H, W, 4].
+    """Converts a tensor, or list of sizes, from NHWC to NCHW_VECT_C: [N, C / 4, H, W, 4].
 
     Raises:
       ValueError: if the number of channels is no multiple of four.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks whose entries know which line pushed them."""
+"""Stacks whose entries have the source position that pushed them."""
 from __future__ import annotations
 
 import inspect
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class TraceableObject:
-    """An object and the place in the program that it came from."""
+    """An object and the source position that it comes from."""
 
     SUCCESS, HEURISTIC_USED, FAILURE = (0, 1, 2)
 
@@ -28,7 +28,7 @@ class TraceableObject:
         return self.SUCCESS
 
     def copy_metadata(self) -> TraceableObject:
-        """An object of the same place without a thing."""
+        """An object with the same source position, without `obj`."""
         return TraceableObject(None, filename=self.filename, lineno=self.lineno)
 
 
@@ -39,22 +39,22 @@ class TraceableStack:
         self._stack: list[TraceableObject] = existing_stack[:] if existing_stack else []
 
     def push_obj(self, obj: Any, offset: int = 0) -> int:
-        """Pushes a thing with the place of the caller."""
+        """Pushes an object with the source position of the caller."""
         item = TraceableObject(obj)
         self._stack.append(item)
-        # One more: this function.
+        # One more frame: this function.
         return item.set_filename_and_line_from_caller(offset + 1)
 
     def pop_obj(self) -> Any:
-        """Takes the last thing away and gives it; IndexError if there is none."""
+        """Pops and returns the last object; IndexError if there is none."""
         return self._stack.pop().obj
 
     def peek_top_obj(self) -> Any:
-        """The last thing."""
+        """Returns the last object."""
         return self._stack[-1].obj
 
     def peek_objs(self) -> list[Any]:
-        """All things, the last one first."""
+        """Returns all objects, the last one first."""
         return [item.obj for item in reversed(self._stack)]
 
     def peek_traceable_objs(self) -> list[TraceableObject]:

@@ -27,7 +27,7 @@ class TypeSpec(abc.ABC):
 
     @abc.abstractmethod
     def _from_components(self, components: Any) -> Any:
-        """A value of tensors."""
+        """A value made of tensors."""
 
     @property
     @abc.abstractmethod
@@ -36,7 +36,7 @@ class TypeSpec(abc.ABC):
 
     @abc.abstractmethod
     def _serialize(self) -> tuple[Any, ...]:
-        """A tuple that says the same."""
+        """A tuple that identifies the TypeSpec."""
 
     @classmethod
     def _deserialize(cls, serialization: Any) -> Any:
@@ -113,7 +113,7 @@ class TypeSpec(abc.ABC):
     def __repr__(self) -> str:
         return "%s%r" % (type(self).__name__, self._serialize())
 
-    # Lists of tensors of the engine, which hold components of any kind.
+    # Conversion to and from tensor lists, which hold components of any kind.
 
     def _to_tensor_list(self, value: Any) -> list[Any]:
         from millrace.python.util import nest
@@ -177,7 +177,7 @@ _TYPE_CONVERSION_FUNCTION_REGISTRY: list[tuple[Any, Any]] = []
 def register_type_spec_from_value_converter(
     type_object: Any, converter_fn: Any, allow_subclass: bool = False
 ) -> None:
-    """Lets `converter_fn(value)` give the TypeSpec of values of a class."""
+    """Registers `converter_fn(value)`, which returns the TypeSpec of values of a class."""
     _TYPE_CONVERSION_FUNCTION_REGISTRY.append((type_object, converter_fn))
 
 

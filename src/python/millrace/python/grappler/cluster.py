@@ -31,7 +31,7 @@ class Cluster:
         self._devices = devices
 
     def Shutdown(self) -> None:  # noqa: N802
-        """Forgets the devices."""
+        """Releases the devices."""
         self._devices = []
 
     def ListDevices(self) -> list[Any]:  # noqa: N802
@@ -88,7 +88,7 @@ class Cluster:
         return costs, seconds, stats if self._timeline else step_stats_pb2.StepStats()
 
     def DeterminePeakMemoryUsage(self, item: Any) -> Any:  # noqa: N802
-        """Not there: the engine does not simulate memory."""
+        """Not supported: the engine does not simulate memory. Raises NotImplementedError."""
         raise errors_impl.UnimplementedError(None, None, "Peak memory is not estimated")
 
 

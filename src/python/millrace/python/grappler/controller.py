@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What places the operations of an item on the devices of a cluster."""
+"""Controllers, which place the operations of an item on the devices of a cluster."""
 from __future__ import annotations
 
 from typing import Any
 
 
 class Controller:
-    """Base of what chooses devices.
+    """Base of classes that choose devices for operations.
 
     Args:
       item: the Item.

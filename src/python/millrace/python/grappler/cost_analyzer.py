@@ -13,7 +13,7 @@ from millrace.python.grappler import item as gitem
 def GenerateCostReport(  # noqa: N802
     metagraph: Any, per_node_report: bool = False, verbose: bool = False, cluster: Any = None
 ) -> bytes:
-    """Runs a meta graph once and shows where the time went.
+    """Runs a meta graph once and reports the time of its operations.
 
     Args:
       metagraph: a MetaGraphDef with the fetches in its collection "train_op".

@@ -50,7 +50,7 @@ class Item:
 
     @property
     def tf_item(self) -> Any:
-        """What represents the meta graph as it is now: another one after it has changed."""
+        """A snapshot of the meta graph, made anew after the meta graph was changed."""
         bytes_ = self._metagraph.SerializeToString(deterministic=True)
         if self._tf_item is None or self._tf_item.bytes != bytes_:
             self._tf_item = _Snapshot(bytes_)

@@ -11,7 +11,7 @@ from millrace.core.framework import attr_value_pb2, graph_pb2, variable_pb2
 from millrace.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
 from millrace.python.framework import errors_impl, graph_util_impl, op_def_registry, ops, tensor_util
 
-_MOST_BYTES = 10 << 20  # of a folded constant
+_MOST_BYTES = 10 << 20  # the maximum size of a folded constant in bytes
 _KEPT_TYPES = frozenset(("Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
 
 
@@ -19,7 +19,7 @@ def OptimizeGraph(  # noqa: N802
     config_proto: Any, metagraph: Any, verbose: bool = True, graph_id: bytes = b"graph_to_optimize", cluster: Any = None,
     strip_default_attributes: bool = False,
 ) -> Any:  # fmt: skip
-    """The GraphDef that is left of a meta graph: what its fetches need, with constants computed.
+    """Optimizes a meta graph: returns a GraphDef with the nodes that its fetches need, with constants folded.
 
     Args:
       config_proto: a ConfigProto or RewriterConfig; optimizers that are switched off are left out.
@@ -30,7 +30,7 @@ def OptimizeGraph(  # noqa: N802
       strip_default_attributes: not used.
 
     Raises:
-      TypeError: if `config_proto` or `metagraph` is another thing.
+      TypeError: if `config_proto` or `metagraph` has another type.
       InvalidArgumentError: if the meta graph names no fetch.
     """
     if isinstance(config_proto, config_pb2.ConfigProto):
@@ -70,7 +70,7 @@ def fetches_of(metagraph: Any) -> set[str]:
 
 
 def kept_nodes(metagraph: Any) -> set[str]:
-    """Nodes that must stay under their names: those that run before others, feeds, queues and their runners, and savers."""
+    """Nodes that keep their names: those run by name, feeds, queues and their runners, and savers."""
     names: set[str] = set()
     for key in (
         "init_op",
@@ -144,7 +144,7 @@ def _constant_nodes(graph_def: Any, kept: set[str]) -> list[str]:
         if not done and node.op == "Const":
             known[name] = not node.input
         elif not done:
-            known[name] = False  # until its inputs are known; a node of a loop stays so
+            known[name] = False  # until its inputs are known to be constant; nodes in loops never are
             if is_constant(node):
                 stack.append((name, True))
                 stack.extend((graph_util_impl._node_name(i), False) for i in node.input)
@@ -172,7 +172,7 @@ def _folded(graph_def: Any, kept: set[str]) -> Any:
     try:
         with session.Session(graph=graph) as sess:
             values = sess.run(tensors)
-    except errors_impl.OpError:  # a step that fails stays as it is
+    except errors_impl.OpError:  # a node whose computation fails is kept
         return graph_def
     out = graph_pb2.GraphDef()
     out.CopyFrom(graph_def)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Activations and initializers that layers take by name."""
+"""Activations and initializers that may be given to layers by name."""
 from __future__ import annotations
 
 from typing import Any

@@ -10,7 +10,7 @@ from millrace.python.util import nest
 
 
 class InputSpec:
-    """Demands of one input: type, shape, rank (exact, least, greatest) and values of axes. Any may be None."""
+    """Requirements on one input: type, shape, rank (exact, minimum, maximum), sizes of axes; or None."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Layers as dictionaries of plain values, from which they can be made again."""
+"""Serialization of layers as dictionaries of plain values."""
 from __future__ import annotations
 
 import inspect
@@ -15,7 +15,7 @@ def serialize(value: Any) -> Any:
 
 
 def deserialize(config: Any, places: Any, custom_objects: Any = None) -> Any:
-    """Makes the object of `serialize`; its class or function is looked for in `custom_objects`, then in `places` (modules).
+    """Makes the object from `serialize`'s result; finds names in `custom_objects` or in modules `places`.
 
     Raises ValueError for values that are neither a name nor a class name with a configuration, and for unknown names.
     """

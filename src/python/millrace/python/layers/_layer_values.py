@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a layer that its callers read: weights, losses, updates, inputs and outputs."""
+"""The readable state of layers: weights, losses, updates, inputs and outputs."""
 from __future__ import annotations
 
 import re
@@ -25,7 +25,7 @@ def to_snake_case(name: str) -> str:
 
 
 def add_elements_to_collection(elements: Any, collection_list: Any) -> None:
-    """Adds those elements to the collections that are not there."""
+    """Adds the elements that are missing in the collections to them."""
     for name in nest.flatten(collection_list):
         collection = ops.get_collection_ref(name)
         present = {id(e) for e in collection}
@@ -66,7 +66,7 @@ def _reachable(target: Any, sources: Any) -> bool:
 
 
 class LayerValues(module.Module):
-    """What layers keep; see `Layer`. Attributes that can be tracked are found by checkpoints of objects."""
+    """The state of a layer; see `Layer`. Object-based checkpoints track trackable attributes."""
 
     def __init__(self) -> None:
         self.__dict__["_layers"] = []
@@ -130,7 +130,7 @@ class LayerValues(module.Module):
 
     @property
     def dynamic(self) -> bool:
-        """False."""
+        """Returns False: layers of this class are static."""
         return False
 
     @property
@@ -190,7 +190,9 @@ class LayerValues(module.Module):
         return list(self._metrics) + self._gather("metrics")
 
     def add_metric(self, value: Any, aggregation: Any = None, name: Any = None) -> None:
-        """Adds a tensor to the metrics, or with aggregation "mean" its mean over all steps, whose update joins `updates`.
+        """Adds a tensor to the metrics, or with `aggregation` "mean" its mean over all steps.
+
+        The update op of the mean is added to `updates`.
 
         Raises ValueError for other aggregations, and without a name.
         """
@@ -324,7 +326,7 @@ class LayerValues(module.Module):
         return int(sum(np.prod(w.get_shape().as_list()) for w in self.weights))
 
     def get_config(self) -> Any:
-        """Returns the arguments that make such a layer, as plain values."""
+        """Returns the arguments of the constructor, as plain values."""
         config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
         if hasattr(self, "_batch_input_shape"):
             config["batch_input_shape"] = self._batch_input_shape
@@ -336,7 +338,7 @@ class LayerValues(module.Module):
         return cls(**config)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
-        """Returns `mask` where the layer supports masks; TypeError where it does not and there is one."""
+        """Returns `mask`; TypeError if there is one and the layer does not support masks."""
         if not self.supports_masking:
             if any(m is not None for m in nest.flatten(mask)):
                 raise TypeError(

@@ -28,7 +28,7 @@ _keras_style = False
 
 @tf_contextlib.contextmanager
 def keras_style_scope() -> Iterator[None]:
-    """Context of layers that own their variables: each has new ones, named after the layer, whatever variable scopes there are.
+    """Context in which each layer makes its own variables, named after it, regardless of variable scopes.
 
     Such layers put nothing into collections; `scope` and `reuse` are refused.
     """
@@ -48,7 +48,7 @@ def set_keras_style() -> None:
 
 
 def _keep_graph_elements(value: Any, memo: dict[int, Any]) -> None:
-    """Notes for a deep copy that variables and elements of graphs are not copied."""
+    """Enters variables and graph elements into the memo of a deep copy, so that they are not copied."""
     if isinstance(value, (tf_variables.Variable, ops.Tensor, ops.Operation, ops.Graph)):
         memo[id(value)] = value
     elif isinstance(value, (list, tuple, set)):
@@ -62,9 +62,9 @@ def _keep_graph_elements(value: Any, memo: dict[int, Any]) -> None:
 class Layer(LayerValues):
     """A function with variables.
 
-    A subclass gives `call(inputs, ...)` and, in most cases, `build(input_shape)`, which makes the variables with
-    `add_weight`. Variables and ops are named after the variable scope that the layer opens when it is first called: the
-    name given, or the class name in snake case, made unique.
+    A subclass defines `call(inputs, ...)` and, usually, `build(input_shape)`, which makes the variables with
+    `add_weight`. Variables and ops are named after the variable scope that the layer opens when it is first
+    called: the name given, or the class name in snake case, made unique.
     """
 
     def __init__(self, trainable: bool = True, name: Any = None, dtype: Any = None, **kwargs: Any):
@@ -157,7 +157,7 @@ class Layer(LayerValues):
         self.built = True
 
     def call(self, inputs: Any, **kwargs: Any) -> Any:
-        """Returns the outputs of the layer; subclasses give it."""
+        """Returns the outputs of the layer; subclasses define it."""
         return inputs
 
     def add_loss(self, losses: Any, inputs: Any = None) -> None:
@@ -377,7 +377,7 @@ class Layer(LayerValues):
             if key in no_copy or isinstance(value, ops.Graph):
                 result.__dict__[key] = value
             elif key in ("_inbound_nodes", "_outbound_nodes"):
-                result.__dict__[key] = list(value)  # calls stay those of the layer
+                result.__dict__[key] = list(value)  # the copied list has the same calls
             elif key in shallow_copy:
                 result.__dict__[key] = copy.copy(value)
             else:

@@ -141,7 +141,7 @@ def dense(
 
 
 class Dropout(base.Layer):
-    """Drops a share `rate` of the inputs when `training`, and scales the others; see `tf.nn.dropout`."""
+    """Sets inputs to 0 with probability `rate` when `training`, scales others; see `tf.nn.dropout`."""
 
     def __init__(
         self, rate: Any = 0.5, noise_shape: Any = None, seed: Any = None, name: Any = None, **kwargs: Any

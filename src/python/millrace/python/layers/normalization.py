@@ -14,7 +14,7 @@ class BatchNormalization(base.Layer):
     """Normalises inputs by the moments of the batch (training) or by moving averages of them.
 
     Variables: "gamma", "beta", "moving_mean", "moving_variance". The updates of the averages are in the collection
-    `tf.GraphKeys.UPDATE_OPS`. Raises ValueError for axes that do not exist or repeat and for options that exclude
+    `tf.GraphKeys.UPDATE_OPS`. Raises ValueError for invalid or repeated axes and for options that exclude
     each other.
     """
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks and sizes of convolutional layers, and conditions that may be known beforehand."""
+"""Argument checks and output sizes of convolutional layers, and conditions that may be known statically."""
 from __future__ import annotations
 
 from typing import Any, Optional, Tuple

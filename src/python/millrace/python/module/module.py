@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that own variables."""
+"""tf.Module: objects that own variables."""
 from __future__ import annotations
 
 import re
@@ -72,7 +72,7 @@ class Module(tracking.AutoTrackable):
         attribute_traversal_key: Any = None,
         with_path: bool = False,
     ) -> Any:
-        """Objects among the attributes that fulfil a predicate, in the order of the attributes' names.
+        """Objects among the attributes that satisfy a predicate, in the order of the attributes' names.
 
         Those of a module itself come before those of its inner modules.
         """

@@ -252,7 +252,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Any:
     """Returns a tensor of `dtype` and static `shape` (None: any) that must be fed.
 
     Raises:
-      RuntimeError: ops are executed at once.
+      RuntimeError: eager execution is enabled.
     """
     if ops.executing_eagerly():
         raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
@@ -265,7 +265,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 
 
 def _normalize_sparse_shape(shape: Any, name: str | None) -> tuple[Any, int | None]:
-    """Makes a shape a vector of int64 or a tensor; returns it and its rank, None where unknown."""
+    """Converts a shape to an int64 vector or tensor; returns it and its rank (None if unknown)."""
     if shape is None:
         return None, None
     rank = shape.get_shape()[0] if isinstance(shape, ops.Tensor) else len(shape)
@@ -288,7 +288,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
         else:
             sizes = tensor_shape.TensorShape(shape).as_list()
             rank = len(sizes)
-            # Unknown sizes become -1 in the shape that holds until another one is fed.
+            # Unknown sizes are -1 in the default shape, which is used unless a shape is fed.
             known = tuple(-1 if dim is None else dim for dim in sizes)
             default = ops.convert_to_tensor(known, dtype=dtypes.int64, name=default_shape_name)
             dense_shape = placeholder_with_default(default, shape=default.shape, name=shape_name)

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assertions about the values of tensors.
 
-Each returns an op that fails with InvalidArgumentError; a NoOp where the values are known and hold. Where
-they are known and do not hold, InvalidArgumentError is raised at once. Arguments of all of them: `data`,
-tensors to show instead of the usual ones; `summarize`, how many elements of each; `message`, put in front;
-`name`, the name scope.
+Each returns an op that fails with InvalidArgumentError unless the assertion holds. Values that are known
+while the graph is made are checked then: a NoOp is returned, or InvalidArgumentError is raised. Common
+arguments:
+  `data`,
+tensors to show instead of the usual ones; `summarize`, the number of elements shown of each; `message`, the
+beginning of the error message; `name`, the name scope.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ def _binary_assert(
 def _check_now(
     sym: str, op_func: Callable[..., Any], x: Any, y: Any, data: Any, summarize: Any, message: str | None
 ) -> None:
-    """The assertion about values that are there: its error shows where they differ."""
+    """Checks eager tensors; the error shows the elements for which the assertion fails."""
     holds = op_func(x, y).numpy()
     if np.all(holds):
         return

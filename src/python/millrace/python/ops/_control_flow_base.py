@@ -118,7 +118,7 @@ def ref_switch(data: Any, pred: Any, name: str | None = None) -> Any:
 
 
 def merge(inputs: Any, name: str | None = None) -> Any:
-    """Returns (the one of `inputs` that is there, its index).
+    """Returns (the first of `inputs` that is available, its index).
 
     Raises:
       ValueError: an input is None, or composite tensors differ in structure.
@@ -228,8 +228,8 @@ def _get_shape_invariant(var: Any, shape: Any = None) -> Any:
 class ControlFlowContext:
     """The branch or loop that ops are being made in. A graph has one at a time, or None.
 
-    Contexts nest. Each keeps the names of the values it may use, and what stands in it for values
-    from outside (a Switch output or an Enter).
+    Contexts nest. Each keeps the names of the values that its ops may use, and the tensors (outputs of Switch
+    or Enter ops) that represent outside values in it.
     """
 
     def __init__(self, values_def: Any = None, import_scope: str | None = None) -> None:
@@ -289,13 +289,13 @@ class ControlFlowContext:
         self._values.add(name)
 
     def Enter(self) -> None:
-        """Makes this context the graph's."""
+        """Makes this the current context of the graph."""
         graph = ops.get_default_graph()
         self._context_stack.append(graph._get_control_flow_context())
         graph._set_control_flow_context(self)
 
     def Exit(self) -> None:
-        """Makes the context from before Enter the graph's."""
+        """Restores the context that was current before `Enter`."""
         ops.get_default_graph()._set_control_flow_context(self._context_stack.pop())
 
     def EnterGradientColocation(self, op: Any, gradient_uid: Any) -> None:

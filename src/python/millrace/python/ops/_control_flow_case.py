@@ -105,7 +105,7 @@ def _case_verify_and_canonicalize_args(
     if isinstance(pred_fn_pairs, collections.OrderedDict):
         pred_fn_pairs = list(pred_fn_pairs.items())
     elif isinstance(pred_fn_pairs, dict):
-        # The order of a dict's items says nothing, so that only one may be true.
+        # The items of a dict have no meaningful order, so at most one predicate may be true.
         if not exclusive:
             raise ValueError(
                 "Unordered dictionary is not supported for the argument 'pred_fn_pairs' when exclusive=False"
@@ -142,7 +142,7 @@ def _case_helper(
     allow_python_preds: bool = False,
     **cond_kwargs: Any,
 ) -> Any:
-    """`case` made of any function like `cond`."""
+    """Implements `case` by nested calls of `cond_fn`, a function with the arguments of `cond`."""
     predicates, actions = _case_verify_and_canonicalize_args(
         pred_fn_pairs, exclusive, name, allow_python_preds
     )

@@ -68,12 +68,12 @@ class CondContext(ControlFlowContext):
 
     @property
     def pivot(self) -> Any:
-        """The tensor that is there in this branch only."""
+        """The tensor that is available in this branch only."""
         return self._pivot
 
     @property
     def branch(self) -> Any:
-        """1 for the branch of true, 0 for the one of false."""
+        """1 for the true branch, 0 for the false branch."""
         return self._branch
 
     @property

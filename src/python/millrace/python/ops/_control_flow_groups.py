@@ -78,7 +78,7 @@ def group(*inputs: Any, **kwargs: Any) -> Any:
 
 
 def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> Any:
-    """Returns a list like `tensors` whose elements are there only after all of them are.
+    """Returns a list like `tensors` whose elements are available only once all of `tensors` are computed.
 
     Args:
       tensors: tensors or IndexedSlices; None stays None.

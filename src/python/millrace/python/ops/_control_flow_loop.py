@@ -36,7 +36,7 @@ def while_loop(
       body: a function of the loop variables that returns their next values in the same structure.
       loop_vars: a (nested) tuple, list or dict of tensors, TensorArrays and composite tensors.
       shape_invariants: shapes that the loop variables have in all iterations, structured as they are.
-      parallel_iterations: how many iterations may run at once.
+      parallel_iterations: how many iterations may run in parallel.
       back_prop: whether gradients are taken through the loop.
       swap_memory: whether what gradients need may be moved to the host.
       name: name scope.
@@ -91,7 +91,7 @@ def while_loop(
 def _loop_at_once(
     cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any, return_same_structure: bool
 ) -> Any:
-    """The loop where ops are executed at once: one of Python."""
+    """The loop in eager mode: a Python loop."""
     if not loop_vars:
         raise ValueError("No loop variables provided")
     if not callable(cond):
@@ -99,7 +99,7 @@ def _loop_at_once(
     if not callable(body):
         raise TypeError("body must be callable.")
     limit = None if maximum_iterations is None else int(maximum_iterations)
-    packed = False  # whether the body gave something that is no list
+    packed = False  # whether the body returned something other than a list
     count = 0
     while cond(*loop_vars):
         if limit is not None and count >= limit:

@@ -35,7 +35,7 @@ def _state_to_olabel_unique(labels: Any, num_labels: int, states: Any, unique: A
 
 
 def _sum_states(idx: Any, states: Any) -> Any:
-    """Returns `states` [frames, batch, labels], summed where `idx` [batch, labels] is equal: element idx[b, k] gets k's."""
+    """Sums `states` [frames, batch, labels] by `idx` [batch, labels]: [:, b, k] to [:, b, idx[b, k]]."""
     idx, states = ops.convert_to_tensor(idx), ops.convert_to_tensor(states)
     masks = array_ops.one_hot(idx, depth=_size(states, 2), on_value=0.0, off_value=math_ops.log(0.0), axis=1)
     return math_ops.reduce_logsumexp(states[:, :, array_ops.newaxis] + masks[array_ops.newaxis], axis=-1)
@@ -49,7 +49,12 @@ def _scan(
     inclusive: bool = False,
     final_only: bool = False,
 ) -> Any:
-    """As `tf.scan`; with `inclusive`, `initial` is the first (or, in reverse, last) result; else the last one alone."""
+    """As `tf.scan`.
+
+    Args:
+      inclusive: whether `initial` comes before the results (in reverse: after them).
+      final_only: whether to return the last result alone.
+    """
     results = functional_ops.scan(fn, elems, initial, reverse=reverse)
     if final_only:
         return nest.map_structure(lambda r: r[0 if reverse else -1], results)

@@ -82,7 +82,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         )
 
     def take_grad(self, num_required: Any, name: str | None = None) -> Any:
-        """Returns the mean (or sum) once there are `num_required` gradients, and starts again."""
+        """Returns the mean (or sum) once there are `num_required` gradients, and resets the accumulator."""
         out = gen_data_flow_ops.accumulator_take_gradient(
             self._accumulator_ref, num_required, dtype=self._dtype, name=name
         )
@@ -140,13 +140,13 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         )
 
     def take_grad(self, num_required: Any, name: str | None = None) -> Any:
-        """Returns (indices, values, shape) once there are `num_required` gradients, and starts again."""
+        """Waits for `num_required` gradients; returns (indices, values, shape) and resets the accumulator."""
         return gen_data_flow_ops.sparse_accumulator_take_gradient(
             self._accumulator_ref, num_required, dtype=self._dtype, name=name
         )
 
     def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> Any:
-        """Returns IndexedSlices once there are `num_required` gradients, and starts again."""
+        """Returns IndexedSlices once there are `num_required` gradients, and resets the accumulator."""
         return_val = self.take_grad(num_required, name)
         return indexed_slices.IndexedSlices(
             indices=return_val.indices, values=return_val.values, dense_shape=return_val.shape

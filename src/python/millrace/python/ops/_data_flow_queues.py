@@ -62,7 +62,7 @@ def _as_name_list(names: Any, dtypes: Any) -> Any:
 
 
 def _shape_common(s1: Any, s2: Any) -> Any:
-    """The most that two shapes have in common."""
+    """The most specific shape that is at least as general as both shapes."""
     s1 = tensor_shape.TensorShape(s1)
     s2 = tensor_shape.TensorShape(s2)
     if s1.ndims is None or s2.ndims is None or s1.ndims != s2.ndims:

@@ -217,7 +217,7 @@ class BaseStagingArea:
         return tensors, list(indices)
 
     def _create_device_transfers(self, tensors: Any) -> Any:
-        """Copies to the device in scope, so that they are done before they are needed."""
+        """Copies tensors to the current device ahead of their use."""
         if not isinstance(tensors, (tuple, list)):
             tensors = [tensors]
         curr_device_scope = control_flow_ops.no_op().device
@@ -243,7 +243,7 @@ class BaseStagingArea:
 
 
 class StagingArea(BaseStagingArea):
-    """A queue without order between devices: `put` and `get` of tuples."""
+    """An unordered buffer of tuples of tensors, usually between devices, with `put` and `get`."""
 
     def __init__(
         self,
@@ -385,7 +385,7 @@ class MapStagingArea(BaseStagingArea):
 
 
 class RecordInput:
-    """Reads records of many files in a random order, again and again, ahead of their use."""
+    """Reads records of many files repeatedly, in random order, and prefetches them."""
 
     def __init__(
         self,

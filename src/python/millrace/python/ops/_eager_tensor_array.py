@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""TensorArray where ops are executed at once: a list."""
+"""TensorArray in eager mode: a list of tensors."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +11,7 @@ from millrace.python.ops.tensor_array_ops import TensorArray
 
 
 class _EagerTensorArray(TensorArray):
-    """A TensorArray of tensors that have values; methods change it and return it."""
+    """A TensorArray of eager tensors; methods change it and return it."""
 
     def __init__(
         self, dtype: Any, size: Any = None, dynamic_size: Any = None, clear_after_read: Any = None,

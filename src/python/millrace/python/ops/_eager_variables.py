@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What resource variables are where ops are executed at once: they have values, and live as long as their objects."""
+"""Resource variables in eager mode: they have values, and live as long as their Python objects."""
 from __future__ import annotations
 
 import copy
@@ -34,7 +34,7 @@ class EagerResourceDeleter:
 
 
 class EagerVariableMembers:
-    """Base of resource variables: members that need a value, and those that are refused without a graph."""
+    """Base of resource variables: members that need a value, and members that need a graph."""
 
     _in_graph_mode: bool
     _handle_deleter: Any = None
@@ -111,7 +111,7 @@ class EagerVariableMembers:
         """Returns the value in a session.
 
         Raises:
-          RuntimeError: ops are executed at once.
+          RuntimeError: eager execution is enabled.
         """
         if context.executing_eagerly():
             raise RuntimeError("Trying to eval in EAGER mode")
@@ -122,7 +122,7 @@ class EagerVariableMembers:
         """The tensor that the initializer assigns.
 
         Raises:
-          RuntimeError: ops are executed at once.
+          RuntimeError: eager execution is enabled.
         """
         if context.executing_eagerly():
             raise RuntimeError("initial_value not supported in EAGER mode.")

@@ -25,7 +25,8 @@ _CALLS = frozenset(
 class MadeGradient:
     """A function of the parameters of another one and of the gradients of its results.
 
-    It computes again what it needs of that one. Attributes are those of other functions of a graph.
+    It recomputes the values of that function that it needs, and has the attributes of other functions of a
+    graph.
     """
 
     def __init__(self, graph: Any, definition: Any, inputs: Any, outputs: Any) -> None:

@@ -108,8 +108,8 @@ def non_max_suppression(
       boxes: float [n, 4], two opposite corners y1, x1, y2, x2 of each.
       scores: float [n].
       max_output_size: the most indices, an int32 scalar.
-      iou_threshold: what part of the union two boxes may share.
-      score_threshold: boxes with less are left out.
+      iou_threshold: the largest intersection over union of two boxes that are both kept.
+      score_threshold: boxes with lower scores are left out.
       name: name scope.
     """
     with ops.name_scope(name, "non_max_suppression"):
@@ -154,7 +154,7 @@ def non_max_suppression_with_overlaps(
     score_threshold: Any = float("-inf"),
     name: Optional[str] = None,
 ) -> Any:
-    """As `non_max_suppression`, by a matrix [n, n] of how much boxes overlap."""
+    """As `non_max_suppression`, by a matrix [n, n] of the overlaps of pairs of boxes."""
     with ops.name_scope(name, "non_max_suppression_overlaps"):
         overlap_threshold = ops.convert_to_tensor(overlap_threshold, name="overlap_threshold")
         return gen_image_ops.non_max_suppression_with_overlaps(
@@ -205,9 +205,10 @@ def combined_non_max_suppression(
       scores: float [batch, n, classes].
       max_output_size_per_class: an int32 scalar.
       max_total_size: the most boxes of an element of the batch.
-      iou_threshold: what part of the union two boxes may share.
-      score_threshold: boxes with less are left out.
-      pad_per_class: whether results are as long as the limits per class allow.
+      iou_threshold: the largest intersection over union of two boxes that are both kept.
+      score_threshold: boxes with lower scores are left out.
+      pad_per_class: whether results have max_output_size_per_class * classes rows (at most max_total_size),
+        not max_total_size.
       clip_boxes: whether boxes are cut to [0, 1].
       name: name scope.
     """

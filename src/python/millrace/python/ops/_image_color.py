@@ -19,7 +19,10 @@ def _as_float(image: Any) -> Any:
 
 
 def per_image_standardization(image: Any) -> Any:
-    """Scales each image [..., height, width, channels] to mean 0 and variance 1 (no more than by its size)."""
+    """Scales each image [..., height, width, channels] to mean 0 and variance 1.
+
+    The standard deviation that it is divided by is at least 1 / sqrt(number of its elements).
+    """
     with ops.name_scope(None, "per_image_standardization", [image]) as scope:
         image = ops.convert_to_tensor(image, name="image")
         image = _AssertAtLeast3DImage(image)
@@ -44,14 +47,14 @@ def gen_relu(x: Any) -> Any:
 
 
 def random_brightness(image: Any, max_delta: Any, seed: Any = None) -> Any:
-    """Adds a random number in [-max_delta, max_delta) to an image; ValueError for a negative one."""
+    """Adds a random number in [-max_delta, max_delta) to an image; ValueError for a negative `max_delta`."""
     if max_delta < 0:
         raise ValueError("max_delta must be non-negative.")
     return adjust_brightness(image, random_ops.random_uniform([], -max_delta, max_delta, seed=seed))
 
 
 def random_contrast(image: Any, lower: Any, upper: Any, seed: Any = None) -> Any:
-    """Changes the contrast by a random factor in [lower, upper)."""
+    """Changes the contrast by a random factor in [lower, upper); ValueError unless 0 <= lower < upper."""
     if upper <= lower:
         raise ValueError("upper must be > lower.")
     if lower < 0:
@@ -60,7 +63,7 @@ def random_contrast(image: Any, lower: Any, upper: Any, seed: Any = None) -> Any
 
 
 def adjust_brightness(image: Any, delta: Any) -> Any:
-    """Adds `delta`, in units where the image is in [0, 1]."""
+    """Adds `delta` to an image of floats; integers are scaled to [0, 1] before and back after it."""
     with ops.name_scope(None, "adjust_brightness", [image, delta]) as name:
         image = ops.convert_to_tensor(image, name="image")
         orig_dtype = image.dtype
@@ -108,14 +111,14 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: Op
         if image.dtype.is_integer and dtype.is_integer:
             scale_in, scale_out = image.dtype.max, dtype.max
             if scale_in > scale_out:
-                # An integer division that leaves no fraction behind.
+                # The numbers of values of both types are powers of 2.
                 return convert(math_ops.div(image, (scale_in + 1) // (scale_out + 1)), dtype, name=name)
             return math_ops.multiply(convert(image, dtype), (scale_out + 1) // (scale_in + 1), name=name)
         if image.dtype.is_floating and dtype.is_floating:
             return math_ops.cast(image, dtype, name=name)
         if image.dtype.is_integer:
             return math_ops.multiply(math_ops.cast(image, dtype), 1.0 / image.dtype.max, name=name)
-        # Half a step more, so that all integers get as much of the interval.
+        # Half a step more, so that each integer has the same share of the interval.
         return convert(math_ops.multiply(image, dtype.max + 0.5), dtype, name=name)
 
 
@@ -144,7 +147,7 @@ def grayscale_to_rgb(images: Any, name: Optional[str] = None) -> Any:
 
 
 def random_hue(image: Any, max_delta: Any, seed: Any = None) -> Any:
-    """Turns the hue of an RGB image by a random part of the circle in [-max_delta, max_delta)."""
+    """Rotates the hue of an RGB image by a random part of the circle in [-max_delta, max_delta)."""
     if max_delta > 0.5:
         raise ValueError("max_delta must be <= 0.5.")
     if max_delta < 0:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Flips, turns, crops, pads and resizes of images."""
+"""Flips, rotations, crops and padding of images."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -74,7 +74,7 @@ def _flip(image: Any, flip_index: int, scope_name: str) -> Any:
 
 
 def rot90(image: Any, k: Any = 1, name: Optional[str] = None) -> Any:
-    """Turns an image, or a batch of them, counter-clockwise by `k` times 90 degrees."""
+    """Rotates an image, or a batch of them, counter-clockwise by `k` times 90 degrees."""
     with ops.name_scope(name, "rot90", [image, k]) as scope:
         image = ops.convert_to_tensor(image, name="image")
         image = _AssertAtLeast3DImage(image)
@@ -171,7 +171,16 @@ def central_crop(image: Any, central_fraction: Any) -> Any:
 def pad_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
 ) -> Any:
-    """Puts zeros round an image, or a batch: above, left, and to the target height and width."""
+    """Pads an image, or a batch, with zeros to the target height and width.
+
+    Args:
+      image: [height, width, channels] or [batch, height, width, channels].
+      offset_height, offset_width: the rows of zeros above and the columns left of the image.
+      target_height, target_width: the size of the result.
+
+    Raises:
+      ValueError: an offset is negative, or the image does not fit into the target.
+    """
     with ops.name_scope(None, "pad_to_bounding_box", [image]):
         image = ops.convert_to_tensor(image, name="image")
         image, is_batch = as_batch(image)
@@ -195,7 +204,7 @@ def pad_to_bounding_box(
 def crop_to_bounding_box(
     image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
 ) -> Any:
-    """Returns the part of an image, or of a batch, from the offsets on of the target size."""
+    """Returns the part of an image, or of a batch, that starts at the offsets and has the target size."""
     with ops.name_scope(None, "crop_to_bounding_box", [image]):
         image = ops.convert_to_tensor(image, name="image")
         image, is_batch = as_batch(image)

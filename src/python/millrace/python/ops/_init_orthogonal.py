@@ -64,7 +64,7 @@ class ConvolutionOrthogonal(init_ops.Initializer):
         return math_ops.matmul(c, array_ops.matrix_transpose(c))
 
     def _block_orth(self, *projections: Any) -> dict[tuple[int, ...], Any]:
-        """The kernel of size 2 whose parts are products of the projections and of what they leave."""
+        """The kernel of size 2 whose elements are products of projections P and complements I - P."""
         eye = linalg_ops_impl.eye(projections[0].shape.as_list()[0], dtype=self.dtype)
         return {
             place: functools.reduce(

@@ -31,7 +31,7 @@ FastHashSpec = HasherSpec("fasthash", None)
 
 
 class StrongHashSpec(HasherSpec):
-    """A hash that is hard to guess, by a key of two numbers."""
+    """A keyed hash (SipHash), whose key is two numbers."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ def _as_string(tensor: Any) -> Any:
 
 
 class _BucketTable(LookupInterface):
-    """Looks up keys in a table; missing keys get one of the buckets after it by their hash."""
+    """Looks up keys in a table; missing keys are hashed to buckets, whose ids follow those of the table."""
 
     _table: Any
     _num_oov_buckets: int

@@ -110,7 +110,7 @@ class _MutableTable(LookupInterface):
                 return gen_lookup_ops.lookup_table_insert_v2(self.resource_handle, keys, values)
 
     def export(self, name: Optional[str] = None) -> Any:
-        """Returns (keys, values), in no order."""
+        """Returns (keys, values), in arbitrary order."""
         with ops.name_scope(name, "%s_lookup_table_export_values" % self.name, [self.resource_handle]):
             with ops.colocate_with(self.resource_handle):
                 return gen_lookup_ops.lookup_table_export_v2(
@@ -155,7 +155,7 @@ class MutableHashTable(_MutableTable):
 
 
 class DenseHashTable(_MutableTable):
-    """A hash table that keeps keys and values in tensors: quicker, but two keys, which mean nothing, are barred.
+    """A hash table that keeps keys and values in tensors: faster, but two reserved keys cannot be stored.
 
     Args:
       key_dtype, value_dtype: the types.

@@ -168,7 +168,7 @@ class StaticHashTable(InitializableLookupTableBase):
         return self._table_name
 
     def export(self, name: Optional[str] = None) -> Any:
-        """Returns (keys, values), in no order."""
+        """Returns (keys, values), in arbitrary order."""
         with ops.name_scope(name, "%s_Export" % self.name, [self.resource_handle]):
             keys, values = gen_lookup_ops.lookup_table_export_v2(
                 self.resource_handle, self._key_dtype, self._value_dtype
@@ -248,7 +248,7 @@ class KeyValueTensorInitializer(TableInitializerBase):
 
 
 class TextFileIndex:
-    """Columns of a text file that represent the whole line and for its number."""
+    """Column numbers that represent the whole line and the line number."""
 
     WHOLE_LINE = -2
     LINE_NUMBER = -1
@@ -288,7 +288,7 @@ class TextFileInitializer(TableInitializerBase):
         if vocab_size is not None and vocab_size <= 0:
             raise ValueError("Invalid vocab_size %s." % vocab_size)
         if ops.executing_eagerly():
-            # Models take a copy of the file.
+            # A SavedModel contains a copy of the file.
             filename = self._track_trackable(tracking.TrackableAsset(filename), "_filename")
         self._filename, self._key_index, self._value_index = filename, key_index, value_index
         self._vocab_size, self._delimiter, self._name = vocab_size, delimiter, name

@@ -118,7 +118,7 @@ def _logical_xor(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _compares_values(value: Any) -> bool:
-    """Whether `==` of tensors and variables compares their values; elsewhere they are keys of feeds and sets."""
+    """Whether `==` of tensors and variables compares values; otherwise it compares objects."""
     if not ops.Tensor._USE_EQUALITY or not ops.executing_eagerly_outside_functions():
         return False
     graph = getattr(value, "graph", None)
@@ -137,7 +137,7 @@ def _by_element(fn: Callable[..., Any], x: Any, y: Any, otherwise: bool) -> Any:
 
 
 def tensor_equals(self: Any, other: Any) -> Any:
-    """Tensor == other: by element where `enable_tensor_equality` was called and ops are executed at once."""
+    """Tensor == other: by element in eager mode after `enable_tensor_equality`, else by identity."""
     if other is None:
         return False
     if _compares_values(self):

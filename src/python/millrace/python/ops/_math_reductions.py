@@ -336,8 +336,8 @@ def bincount(
     Args:
       arr: non-negative integers.
       weights: numbers of the shape of `arr`; with them the result has their type.
-      minlength: the smallest size of the result, zeros at its end.
-      maxlength: values from here on are left out.
+      minlength: the smallest size of the result, which is padded with zeros.
+      maxlength: values of at least this are left out; the largest size of the result.
       dtype: type of the result without weights.
     """
     with ops.name_scope(None, "bincount"):

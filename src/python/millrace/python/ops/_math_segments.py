@@ -55,7 +55,15 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 def sparse_segment_sum(
     data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None
 ) -> Any:
-    """Returns for each segment the sum of the rows `data[indices]`."""
+    """Returns for each segment the sum of the rows `data[indices]`.
+
+    Args:
+      data: a tensor of rank at least 1, whose rows are summed.
+      indices: a vector of row numbers, int32 or int64.
+      segment_ids: an int32 vector of the size of `indices`, in ascending order.
+      name: name of the op.
+      num_segments: the number of segments; by default the last id + 1.
+    """
     if num_segments is not None:
         return gen_math_ops.sparse_segment_sum_with_num_segments(
             data=data, indices=indices, segment_ids=segment_ids, num_segments=num_segments, name=name

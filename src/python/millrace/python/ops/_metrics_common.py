@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of streaming metrics: variables, and fitting of shapes."""
+"""The common part of streaming metrics: variables, and adjustment of shapes."""
 from __future__ import annotations
 
 from typing import Any, Callable, Optional, Tuple
@@ -29,7 +29,7 @@ def metric_variable(
 
 
 def _remove_squeezable_dimensions(predictions: Any, labels: Any, weights: Any) -> Tuple[Any, Any, Any]:
-    """Fits ranks that differ by a last dimension of 1."""
+    """Removes or adds a last dimension of 1 where ranks differ by one."""
     predictions = ops.convert_to_tensor(predictions)
     if labels is not None:
         labels, predictions = confusion_matrix.remove_squeezable_dimensions(labels, predictions)

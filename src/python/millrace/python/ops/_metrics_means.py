@@ -107,7 +107,7 @@ def mean_cosine_distance(
 def _streaming_confusion_matrix(
     labels: Any, predictions: Any, num_classes: Any, weights: Any = None
 ) -> Tuple[Any, Any]:
-    """Returns (matrix of all seen, update op), int64 or float64 with weights."""
+    """Returns (confusion matrix of all values seen, update op), float64."""
     total_cm = metric_variable([num_classes, num_classes], dtypes.float64, name="total_confusion_matrix")
     predictions = math_ops.cast(predictions, dtypes.int64)
     labels = math_ops.cast(labels, dtypes.int64)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of one, two and three dimensions and those of them that are made of one op."""
+"""Convolutions, and transposed convolutions, of one, two and three dimensions."""
 from __future__ import annotations
 
 import collections.abc
@@ -12,7 +12,7 @@ from millrace.python.util import deprecation
 
 
 def _starts_with_channels(data_format: Any) -> bool:
-    """Whether the channels come before the places. Raises ValueError where the format is no string."""
+    """Whether channels come before spatial dimensions; ValueError where the format is no string."""
     if not isinstance(data_format, (str, bytes)):
         raise ValueError("data_format must be a string, got: %r" % (data_format,))
     return data_format.startswith("NC") if isinstance(data_format, str) else data_format.startswith(b"NC")

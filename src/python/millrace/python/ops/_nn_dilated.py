@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Convolution of any dimension and dilation: dilated ones through space-to-batch."""
+"""Convolutions of one to three dimensions, dilated ones by space-to-batch."""
 from __future__ import annotations
 
 from typing import Any, Callable, List, Optional, Tuple
@@ -19,7 +19,11 @@ def _value(dim: Any) -> Any:
 def _get_strides_and_dilation_rate(
     num_spatial_dims: int, strides: Any, dilation_rate: Any
 ) -> Tuple[Any, Any]:
-    """Returns both as arrays of `num_spatial_dims` numbers; raises ValueError when they are refused."""
+    """Returns both as arrays of `num_spatial_dims` numbers.
+
+    Raises:
+      ValueError: numbers below 1, lists of another length, or strides and rates that are both above 1.
+    """
     if dilation_rate is None:
         dilation_rate = [1] * num_spatial_dims
     elif len(dilation_rate) != num_spatial_dims:
@@ -125,7 +129,7 @@ def _with_space_to_batch_base_paddings(
 
 
 def _with_space_to_batch_adjust(orig: Any, fill_value: int, spatial_dims: Any) -> Any:
-    """Spreads the rows of `orig` to the places of `spatial_dims`, other rows filled with `fill_value`."""
+    """Puts the rows of `orig` at the indices `spatial_dims`; other rows are filled with `fill_value`."""
     fill_dims = orig.get_shape().as_list()[1:]
     dtype = orig.dtype.as_numpy_dtype
     parts: List[Any] = []
@@ -159,7 +163,7 @@ def _same_paddings_of_constant_filter(filter_shape: Any, num_spatial_dims: int, 
 
 
 class _WithSpaceToBatch:
-    """Runs the op that `build_op` makes on inputs whose dilated places were moved into the batch."""
+    """Runs the op that `build_op` makes after a space-to-batch of its input, which replaces dilation."""
 
     def __init__(
         self,
@@ -282,7 +286,7 @@ def with_space_to_batch(
     spatial_dims: Any = None,
     data_format: Any = None,
 ) -> Any:
-    """Runs `op(converted, num_spatial_dims, padding)` on `input` with the places of each residue moved into the batch."""
+    """Runs `op(converted, num_spatial_dims, padding)` on the space-to-batch of `input`, and the inverse."""
     input = ops.convert_to_tensor(input, name="input")
     input_shape = input.get_shape()
 

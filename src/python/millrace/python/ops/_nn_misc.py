@@ -13,7 +13,7 @@ from millrace.python.util import deprecation
 
 
 def bias_add(value: Any, bias: Any, data_format: Any = None, name: Optional[str] = None) -> Any:
-    """Adds the vector `bias` to the channels of `value`; raises ValueError for a format that starts with neither N...C nor NC."""
+    """Adds the vector `bias` to the channels of `value`; ValueError unless the format is N...C or NC...."""
     with ops.name_scope(name, "BiasAdd", [value, bias]) as name:
         if data_format is not None:
             if not isinstance(data_format, str):
@@ -32,7 +32,7 @@ def bias_add(value: Any, bias: Any, data_format: Any = None, name: Optional[str]
 
 
 def bias_add_v1(value: Any, bias: Any, name: Optional[str] = None) -> Any:
-    """Adds the vector `bias` to the last dimension of `value` by the op of old graphs."""
+    """Adds the vector `bias` to the last dimension of `value` by the older op BiasAddV1."""
     with ops.name_scope(name, "BiasAddV1", [value, bias]) as name:
         value = ops.convert_to_tensor(value, name="input")
         bias = ops.convert_to_tensor(bias, dtype=value.dtype, name="bias")
@@ -115,7 +115,7 @@ def dropout(
     name: Optional[str] = None,
     rate: Any = None,
 ) -> Any:
-    """Sets a share `rate` (= 1 - `keep_prob`) of the elements to 0 and scales the others by 1 / (1 - rate).
+    """Sets each element to 0 with probability `rate` (1 - `keep_prob`), scales others by 1 / (1 - rate).
 
     Raises ValueError when no rate or a rate outside [0, 1) is given, or `x` is not of floating point.
     """
@@ -171,7 +171,7 @@ def nth_element(input: Any, n: Any, reverse: bool = False, name: Optional[str] =
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: Optional[str] = None) -> Any:
-    """Says for each row whether the class `targets` is among the `k` largest predictions."""
+    """Returns for each row whether the class `targets` is among the `k` largest predictions."""
     with ops.name_scope(name, "in_top_k"):
         return gen_nn_ops.in_top_kv2(predictions, targets, k, name=name)
 
@@ -198,7 +198,7 @@ def conv3d_backprop_filter(
 
 
 def atrous_conv2d(value: Any, filters: Any, rate: Any, padding: Any, name: Optional[str] = None) -> Any:
-    """Convolves images with a filter whose elements lie `rate` places apart."""
+    """Convolves images with a filter whose elements are `rate` pixels apart."""
     return _nn_dilated.convolution(
         input=value,
         filter=filters,
@@ -211,7 +211,7 @@ def atrous_conv2d(value: Any, filters: Any, rate: Any, padding: Any, name: Optio
 def atrous_conv2d_transpose(
     value: Any, filters: Any, output_shape: Any, rate: Any, padding: Any, name: Optional[str] = None
 ) -> Any:
-    """Returns the transposed convolution for a filter whose elements lie `rate` places apart.
+    """Returns the transposed convolution for a filter whose elements are `rate` pixels apart.
 
     Raises ValueError for a negative rate, channels or sizes that do not fit and for another padding than "SAME"/"VALID".
     """

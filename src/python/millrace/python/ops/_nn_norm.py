@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Moments and the normalisations by them."""
+"""Moments, and normalisation by mean and variance."""
 from __future__ import annotations
 
 from typing import Any, Optional, Tuple
@@ -119,7 +119,7 @@ def weighted_moments(
     keep_dims: Any = None,
     keepdims: Any = None,
 ) -> Tuple[Any, Any]:
-    """Returns (mean, variance) of `x` over `axes`, each element counted as often as its weight (broadcast) says."""
+    """Returns (mean, variance) of `x` over `axes`, weighted by `frequency_weights`, which is broadcast."""
     keep = _keepdims(keepdims, keep_dims)
     with ops.name_scope(name, "weighted_moments", [x, frequency_weights, axes]):
         x = ops.convert_to_tensor(x, name="x")

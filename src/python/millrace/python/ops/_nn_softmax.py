@@ -11,7 +11,7 @@ from millrace.python.util import deprecation
 
 
 def _ensure_xent_args(name: str, sentinel: Any, labels: Any, logits: Any) -> None:
-    """Raises ValueError unless labels and logits came as named arguments."""
+    """Raises ValueError unless labels and logits were given as named arguments."""
     if sentinel is not None:
         raise ValueError("Only call `%s` with named arguments (labels=..., logits=..., ...)" % name)
     if labels is None or logits is None:

@@ -37,7 +37,7 @@ class SparseFeature(
 
 
 class FixedLenFeature(collections.namedtuple("FixedLenFeature", ["shape", "dtype", "default_value"])):
-    """A feature of fixed `shape`, parsed into a dense tensor; without a default it must be there."""
+    """A feature of fixed `shape`, parsed into a dense tensor; it is required unless it has a default."""
 
     __slots__ = ()
 
@@ -166,7 +166,7 @@ def _features_to_raw_params(features: Any, types: Any) -> tuple[Any, Any, Any, A
 
 
 def _construct_sparse_tensors_for_sparse_features(features: Any, tensor_dict: Any) -> dict[Any, Any]:
-    """Returns `tensor_dict` with the SparseTensors of each SparseFeature in the place of its parts."""
+    """Returns `tensor_dict` with the two parts of each SparseFeature replaced by its SparseTensor."""
     from millrace.python.ops import sparse_ops
 
     result = dict(tensor_dict)

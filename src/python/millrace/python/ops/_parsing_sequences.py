@@ -63,7 +63,7 @@ def parse_sequence_example(
 
 
 def _check_lists(context: Any, sequence: Any) -> None:
-    """Raises ValueError when lists of keys, types and shapes do not go together."""
+    """Raises ValueError when lists of keys, types and shapes differ in length."""
     c_sparse_keys, c_sparse_types, c_dense_keys, c_dense_types, c_dense_shapes = context
     f_sparse_keys, f_sparse_types, f_dense_keys, f_dense_types, f_dense_shapes = sequence
     for shapes, keys, what in (

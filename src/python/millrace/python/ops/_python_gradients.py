@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of ops for which the engine has none: of sparse tensors, batches and some others.
+"""Gradients of ops that have no gradient in the engine: sparse tensors, batches and some others.
 
 They are looked up only when the engine reports that an op has no gradient.
 """
@@ -58,7 +58,7 @@ def _sparse_tensor_dense_add(op: Any, grad: Any) -> Any:
 def _sparse_reduce_sum(op: Any, grad: Any) -> Any:
     indices, shape = op.inputs[0], op.inputs[2]
     kept = math_ops.reduced_shape(shape, op.inputs[3])
-    # Each element goes to the one that its row, column, ... is reduced to.
+    # Each element's gradient is that of the reduced element it was added to.
     scale = shape // math_ops.cast(kept, dtypes.int64)
     return None, array_ops.gather_nd(array_ops.reshape(grad, kept), indices // scale), None, None
 

@@ -67,7 +67,7 @@ executing_eagerly = ops.executing_eagerly
 
 
 class BaseResourceVariable(_eager_variables.EagerVariableMembers, variables.VariableV1):
-    """A variable behind a handle."""
+    """A variable that is accessed by a resource handle."""
 
     _handle: Any
     _dtype: Any
@@ -163,7 +163,7 @@ class BaseResourceVariable(_eager_variables.EagerVariableMembers, variables.Vari
         return result
 
     def value(self) -> Any:
-        """Returns a tensor of the value at the time that it runs."""
+        """Returns a tensor of the variable's value at the time the read op runs."""
         if self._cached_value is not None:
             return self._cached_value
         if executing_eagerly():

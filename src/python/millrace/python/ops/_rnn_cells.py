@@ -318,9 +318,10 @@ class LSTMCell(LayerRNNCell):
 
 
 class MultiRNNCell(RNNCell):
-    """Cells on top of each other; the state is the tuple of their states.
+    """A stack of cells; the state is the tuple of their states.
 
-    Raises ValueError without cells, TypeError when they are no list, ValueError for tuple states of flat ones.
+    Raises ValueError without cells or for tuple states if `state_is_tuple` is false, TypeError if `cells` is
+    no list.
     """
 
     def __init__(self, cells: Any, state_is_tuple: bool = True):
@@ -349,7 +350,7 @@ class MultiRNNCell(RNNCell):
 
     @classmethod
     def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
-        """Makes the cells, and the one of all, from `get_config()`."""
+        """Makes the cells and their stack from the result of `get_config()`."""
         from millrace.python.ops import rnn_cell
 
         cells = [_layer_config.deserialize(cell, (rnn_cell,), custom_objects) for cell in config["cells"]]

@@ -32,8 +32,8 @@ def dynamic_rnn(
 ) -> Tuple[Any, Any]:
     """Runs `cell` over `inputs` ([batch, time, ...], or time first); returns (outputs, final state).
 
-    Beyond `sequence_length` ([batch]) outputs are zero and the state stays. Raises TypeError when `cell` is none,
-    ValueError when neither an initial state nor `dtype` is given, or shapes do not fit.
+    Beyond `sequence_length` ([batch]) outputs are zero and the state does not change. Raises TypeError when
+    `cell` is not a cell, ValueError when neither an initial state nor `dtype` is given, or shapes do not fit.
     """
     rnn_cell_impl.assert_like_rnncell("cell", cell)
     with vs.variable_scope(scope or "rnn"):
@@ -268,7 +268,7 @@ def bidirectional_dynamic_rnn(
 def _emitted(
     cell: Any, emit_structure: Any, state: Any, const_batch_size: Any, batch_size: Any
 ) -> Tuple[Any, Any]:
-    """The arrays for emitted values, and zeros for the rows that have finished."""
+    """The TensorArrays for emitted values, and zeros for the rows that have finished."""
     if emit_structure is not None:
         flat_emit_structure = nest.flatten(emit_structure)
         flat_emit_size = [

@@ -13,7 +13,7 @@ _concat = rnn_cell_impl._concat
 
 
 def _transpose_batch_time(x: Any) -> Any:
-    """Exchanges the first two dimensions; tensors of rank below 2 stay."""
+    """Exchanges the first two dimensions; tensors of rank below 2 are returned unchanged."""
     x_static_shape = x.get_shape()
     if x_static_shape.ndims is not None and x_static_shape.ndims < 2:
         return x
@@ -72,7 +72,7 @@ def _rnn_step(
     state_size: Any,
     skip_conditionals: bool = False,
 ) -> Tuple[Any, Any]:
-    """Runs a step; elements of the batch beyond their length give zeros and keep their state."""
+    """Runs a step; batch elements whose sequence has ended output zeros and keep their state."""
     flat_state = nest.flatten(state)
     flat_zero_output = nest.flatten(zero_output)
 

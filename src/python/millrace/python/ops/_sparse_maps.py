@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse tensors kept in maps of the session, named by handles, as batching queues need them."""
+"""Sparse tensors kept in maps of the session and identified by handles, for batching queues."""
 from __future__ import annotations
 
 from typing import Any, Optional

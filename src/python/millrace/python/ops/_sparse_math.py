@@ -16,7 +16,19 @@ _SPARSE = (sparse_tensor.SparseTensor, sparse_tensor.SparseTensorValue)
 
 
 def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any:
-    """Adds two tensors, at least one of them sparse; sums up to `threshold` of two sparse ones are left out."""
+    """Adds two tensors, at least one of them sparse.
+
+    Args:
+      a, b: a SparseTensor and a SparseTensor or tensor of the same type and shape.
+      threshold: sums of two sparse tensors whose absolute value is below it are left out.
+      thresh: old name of `threshold`.
+
+    Returns:
+      a SparseTensor if both are, else a tensor.
+
+    Raises:
+      TypeError: neither is a SparseTensor.
+    """
     threshold = deprecation.deprecated_argument_lookup("threshold", threshold, "thresh", thresh)
     return sparse_add_v2(a, b, 0 if threshold is None else threshold)
 
@@ -84,7 +96,7 @@ def sparse_tensor_to_dense(
 
 
 def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: Optional[str] = None) -> Any:
-    """Returns a bool tensor that is true where the last index is one of the ids."""
+    """Returns a bool tensor [..., vocab_size], true at each id among the values of `sp_input` [..., n]."""
     from millrace.python.ops._sparse_shapes import sparse_merge_impl
 
     sp_input = _convert_to_sparse_tensor(sp_input)
@@ -194,7 +206,7 @@ sparse_dense_matmul = sparse_tensor_dense_matmul
 
 
 def sparse_softmax(sp_input: Any, name: Optional[str] = None) -> Any:
-    """Returns the softmax over the elements that are there, along the last dimension."""
+    """Returns the softmax of the explicit elements, along the last dimension."""
     sp_input = _convert_to_sparse_tensor(sp_input)
     with ops.name_scope(name, "SparseSoftmax", [sp_input.indices, sp_input.values]) as name:
         out_vals = gen_sparse_ops.sparse_softmax(sp_input.indices, sp_input.values, sp_input.dense_shape)

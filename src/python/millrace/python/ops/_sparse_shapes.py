@@ -129,7 +129,7 @@ def sparse_concat_v2(
 
 
 class KeywordRequired:
-    """Stands for arguments that must be given by name."""
+    """Marks arguments that must be given by name."""
 
     def __repr__(self) -> str:
         return "KeywordRequired()"
@@ -192,7 +192,7 @@ def sparse_reorder(sp_input: Any, name: Optional[str] = None) -> Any:
 
 
 def sparse_reshape(sp_input: Any, shape: Any, name: Optional[str] = None) -> Any:
-    """Returns the elements with another shape, one dimension of which may be -1.
+    """Returns a sparse tensor with the same elements and another shape, one dimension of which may be -1.
 
     Raises ValueError when the static numbers of elements differ, or there is more than one -1.
     """
@@ -287,14 +287,14 @@ def sparse_fill_empty_rows(sp_input: Any, default_value: Any, name: Optional[str
 def sparse_merge(
     sp_ids: Any, sp_values: Any, vocab_size: Any, name: Optional[str] = None, already_sorted: bool = False
 ) -> Any:
-    """Returns the values at places whose last index is the id (or indices the ids, for lists of them)."""
+    """Returns a sparse tensor of the values, whose last index is the id (the last ones, for a list)."""
     return sparse_merge_impl(sp_ids, sp_values, vocab_size, name, already_sorted)
 
 
 def sparse_merge_impl(
     sp_ids: Any, sp_values: Any, vocab_size: Any, name: Optional[str] = None, already_sorted: bool = False
 ) -> Any:
-    """What `sparse_merge` does."""
+    """Implements `sparse_merge`."""
     if isinstance(sp_ids, (sparse_tensor.SparseTensorValue, SparseTensor)):
         sp_ids, vocab_size = [sp_ids], [vocab_size]
     else:

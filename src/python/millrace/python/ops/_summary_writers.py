@@ -25,7 +25,7 @@ def _resolve(value: Any) -> Any:
 
 
 def _recorded(default: bool) -> Any:
-    """Whether summaries are recorded here; `default`: where the program has not said so."""
+    """Whether summaries are recorded here; `default` holds if the program did not set a condition."""
     state = context.context()
     if state.summary_writer is None:
         return constant_op.constant(False)
@@ -43,13 +43,13 @@ def should_record_summaries() -> Any:
 
 
 def _should_record_summaries_v2() -> Any:
-    """Whether summaries are recorded here: a bool or a bool tensor. They are unless the program says no."""
+    """Whether summaries are recorded here: a bool or a bool tensor. The default is True."""
     return _recorded(True)
 
 
 @contextlib.contextmanager
 def record_if(condition: Any) -> Iterator[None]:
-    """A context in which summaries are recorded on a condition: a bool, a tensor, or a function of such."""
+    """A context in which summaries are recorded on a condition: a bool (tensor), or a function of it."""
     state = context.context()
     old = state.summary_recording
     try:
@@ -119,8 +119,12 @@ class ResourceSummaryWriter(SummaryWriter):
     def __init__(
         self, shared_name: Any, init_op_fn: Any, name: Any = None, v2: bool = False, metadata: Any = None
     ) -> None:
-        """Args: init_op_fn: makes the op that opens the file, of the resource; v2: whether a closed writer
-        is refused."""
+        """Makes the writer.
+
+        Args:
+          init_op_fn: a function of the resource that makes the op that opens the file.
+          v2: whether a closed writer is refused.
+        """
         self._resource = gen_summary_ops.summary_writer(shared_name=shared_name, name=name)
         self._init_op_fn = init_op_fn
         self._init_op = init_op_fn(self._resource)
@@ -275,7 +279,7 @@ def create_file_writer(
     filename_suffix: Any = None,
     name: Any = None,
 ) -> SummaryWriter:
-    """As `create_file_writer_v2`; writers of one folder are the same. With None as folder nothing is
+    """As `create_file_writer_v2`; writers of one folder share a resource. If `logdir` is None, nothing is
     written."""
     if logdir is None:
         return NoopSummaryWriter()
@@ -347,7 +351,7 @@ def _cleanse_string(name: str, pattern: re.Pattern[str], value: Any) -> Any:
 
 
 def _check_create_file_writer_args(inside_function: bool, **kwargs: Any) -> None:
-    """Raises ValueError for tensors of a function that are to be used outside of it."""
+    """Raises ValueError for tensors of a function that would be used outside of it."""
     for arg_name, arg in kwargs.items():
         if isinstance(arg, ops.Tensor) and not isinstance(arg, ops.EagerTensor):
             if inside_function:

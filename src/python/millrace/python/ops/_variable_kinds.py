@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""How the copies of a variable are kept alike."""
+"""How the copies of a variable are synchronized and aggregated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class VariableSynchronization(enum.Enum):
-    """When copies of a variable on several devices are brought together."""
+    """When copies of a variable on several devices are aggregated."""
 
     AUTO = 0
     NONE = 1
@@ -18,7 +18,7 @@ class VariableSynchronization(enum.Enum):
 
 
 class VariableAggregationV2(enum.Enum):
-    """How updates of copies of a variable are brought together."""
+    """How updates of copies of a variable are aggregated."""
 
     NONE = 0
     SUM = 1
@@ -35,7 +35,7 @@ class VariableAggregationV2(enum.Enum):
 
 
 class VariableAggregation(enum.Enum):
-    """How updates of copies of a variable are brought together."""
+    """How updates of copies of a variable are aggregated."""
 
     NONE = 0
     SUM = 1
@@ -50,7 +50,7 @@ class VariableAggregation(enum.Enum):
 def validate_synchronization_aggregation_trainable(
     synchronization: Any, aggregation: Any, trainable: bool | None, name: Any
 ) -> tuple[Any, Any, bool]:
-    """Checks the three arguments and puts defaults for None; ValueError for unknown modes."""
+    """Checks the three arguments and replaces None by defaults; ValueError for unknown modes."""
     if aggregation is None:
         aggregation = VariableAggregation.NONE
     elif not isinstance(aggregation, (VariableAggregation, VariableAggregationV2)):

@@ -212,11 +212,11 @@ class _VariableScopeStore(threading.local):
         self.current_scope = VariableScope(False)
 
     def open_variable_scope(self, scope_name: str) -> None:
-        """Counts a scope."""
+        """Counts an entry into a scope."""
         self.variable_scopes_count[scope_name] = self.variable_scopes_count.get(scope_name, 0) + 1
 
     def close_variable_subscopes(self, scope_name: str | None) -> None:
-        """Forgets the scopes in one that is left."""
+        """Resets the counts of the scopes within `scope_name`."""
         for k in list(self.variable_scopes_count):
             if scope_name is None or k.startswith(scope_name + "/"):
                 self.variable_scopes_count[k] = 0
@@ -251,7 +251,7 @@ def _get_default_variable_store() -> _VariableStore:
 
 
 def _maybe_wrap_custom_getter(custom_getter: Any, old_getter: Any) -> Any:
-    """A getter that calls the inner one, whose getter is the outer one."""
+    """A getter that calls `custom_getter` with `old_getter` as its getter."""
     if old_getter is None:
         return custom_getter
 

@@ -11,7 +11,7 @@ from typing import Any, Iterator
 def _iter_slices(
     full_shape: list[int], num_slices: int, slice_dim: int
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Yields offset and shape of each part; the first ones are larger where it does not divide."""
+    """Yields offset and shape of each part; the first ones are larger by one if sizes differ."""
     excess = full_shape[slice_dim] % num_slices
     offset = [0] * len(full_shape)
     min_slice_len = full_shape[slice_dim] // num_slices
@@ -23,7 +23,7 @@ def _iter_slices(
 
 
 def _call_partitioner(partitioner: Any, shape: Any, dtype: Any) -> Any:
-    """The number of parts along each axis that a partitioner says."""
+    """The number of parts along each axis, from a partitioner."""
     if not shape.is_fully_defined():
         raise ValueError(
             "Shape of a new partitioned variable must be fully defined, but instead was %s." % (shape,)

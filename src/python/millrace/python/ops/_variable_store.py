@@ -24,7 +24,7 @@ from millrace.python.util import function_utils
 
 
 class _ReuseMode(enum.Enum):
-    """What reuse may be besides True, False and None: AUTO_REUSE makes what does not exist."""
+    """The value of `reuse` besides True, False and None: AUTO_REUSE makes variables that do not exist."""
 
     AUTO_REUSE = 1
 
@@ -37,7 +37,7 @@ class _Defaults:
 
 
 class _PartitionInfo:
-    """Which part of a variable an initializer makes."""
+    """Shape and offset of the part of a variable that an initializer makes."""
 
     def __init__(self, full_shape: Any, var_offset: Any) -> None:
         """Keeps the shape of the whole and the offset of the part.
@@ -154,12 +154,13 @@ class _VariableStore:
         synchronization: Any = variables.VariableSynchronization.AUTO,
         aggregation: Any = variables.VariableAggregation.NONE,
     ) -> Any:
-        """Returns the variable `name`: one that exists where `reuse` says so, else a new one.
+        """Returns the variable `name`: an existing one if `reuse`, else a new one.
 
         The arguments are those of tf.get_variable; `name` is the full name.
 
         Raises:
-          ValueError: the variable exists and may not be reused, or the other way round, or it does not fit.
+          ValueError: the variable exists but `reuse` is not set, does not exist but must be reused, or has
+            another shape or type.
         """
         if custom_getter is not None and not callable(custom_getter):
             raise ValueError("Passed a custom_getter which is not callable: %s" % custom_getter)
@@ -208,7 +209,7 @@ class _VariableStore:
         synchronization: Any = variables.VariableSynchronization.AUTO,
         aggregation: Any = variables.VariableAggregation.NONE,
     ) -> Any:
-        """The getter that custom getters end in."""
+        """The default getter, which custom getters call last."""
         if ops.executing_eagerly():
             use_resource = True
             reuse = AUTO_REUSE if self._store_eager_variables else False
@@ -427,7 +428,7 @@ class _VariableStore:
             aggregation=aggregation,
         )
         if not ops.executing_eagerly() or self._store_eager_variables:
-            # Otherwise a variable exists as long as the program holds a reference to it.
+            # Otherwise (in eager mode) a variable lives as long as the program holds a reference to it.
             self._vars[name] = v
         if regularizer and not ops.executing_eagerly():
             with ops.colocate_with(v):

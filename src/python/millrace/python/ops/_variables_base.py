@@ -223,12 +223,12 @@ class Variable(  # type: ignore[misc]
 
     @property
     def synchronization(self) -> Any:
-        """When copies of the variable are brought together."""
+        """When copies of the variable on several devices are aggregated."""
         return self._synchronization
 
     @property
     def aggregation(self) -> Any:
-        """How updates of copies of the variable are brought together."""
+        """How updates of copies of the variable are aggregated."""
         return self._aggregation
 
     @property
@@ -255,7 +255,7 @@ class Variable(  # type: ignore[misc]
         return self.shape  # type: ignore[attr-defined]
 
     def set_shape(self, shape: Any) -> None:
-        """Adds what `shape` says to the static shape."""
+        """Merges `shape` into the static shape."""
         raise NotImplementedError
 
     def experimental_ref(self) -> Any:
@@ -295,7 +295,7 @@ class Variable(  # type: ignore[misc]
             )
 
     def count_up_to(self, limit: int) -> Any:
-        """Adds 1 and returns the value before; OutOfRangeError once it is `limit`."""
+        """Adds 1 and returns the value before; fails with OutOfRangeError once the value is `limit`."""
         from millrace.python.ops import state_ops
 
         return state_ops.count_up_to(self, limit=limit)
@@ -304,7 +304,7 @@ class Variable(  # type: ignore[misc]
         return self._save_slice_info
 
     def _set_save_slice_info(self, save_slice_info: Any) -> None:
-        """Says which part of a larger variable this one is."""
+        """Sets which part of a larger variable this one is."""
         self._save_slice_info = save_slice_info
 
     def _scatter(self, kind: str, sparse_delta: Any, use_locking: bool, name: str | None) -> Any:
@@ -327,11 +327,11 @@ class Variable(  # type: ignore[misc]
         return self._scatter("add", sparse_delta, use_locking, name)
 
     def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        """Replaces rows by the larger values of them and IndexedSlices."""
+        """Sets rows to the element-wise maximum of themselves and IndexedSlices."""
         return self._scatter("max", sparse_delta, use_locking, name)
 
     def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        """Replaces rows by the smaller values of them and IndexedSlices."""
+        """Sets rows to the element-wise minimum of themselves and IndexedSlices."""
         return self._scatter("min", sparse_delta, use_locking, name)
 
     def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:

@@ -27,10 +27,13 @@ _CONTROL_FLOW_INITIALIZER = (
 
 
 def _has_cycle(op: Any, state: dict[str, int]) -> bool:
-    """Whether the ops that `op` depends on have a cycle, a loop. 1: being looked at, 2: has none."""
+    """Whether the ops that `op` depends on have a cycle, a loop.
+
+    `state` has 1 for ops that are being visited, 2 for those that are known to have none.
+    """
     if op.name in state:
         return state[op.name] == 1
-    # Depth first with a stack of its own, since initial values may be deep.
+    # Depth first with an explicit stack, since graphs of initial values may be deep.
     stack = [(op, iter([t.op for t in op.inputs] + list(op.control_inputs)))]
     state[op.name] = 1
     while stack:
@@ -96,7 +99,7 @@ def _safe_initial_value_from_op(name: str, op: Any, op_cache: dict[str, Any]) ->
 
 
 def _try_guard_against_uninitialized_dependencies(name: str, initial_value: Any) -> Any:
-    """An initial value in which other variables stand with their initialized values."""
+    """An initial value in which reads of other variables are replaced by their `initialized_value`s."""
     if not isinstance(initial_value, ops.Tensor):
         raise TypeError("initial_value needs to be a Tensor: %s" % initial_value)
     if not initial_value.op.inputs and initial_value.op.type not in ("Variable", "VariableV2", "VarHandleOp"):
@@ -132,8 +135,8 @@ class RefVariable(VariableV1):
           initial_value: a value convertible to a tensor, or a function without arguments that returns one.
           trainable: whether it is in the collection of trainable variables (default: true).
           collections: keys of collections, by default that of the global variables.
-          validate_shape: whether the shape is known and stays.
-          caching_device: where a copy for readers lies.
+          validate_shape: whether the shape must be known and cannot change.
+          caching_device: the device on which a copy for readers is kept.
           name: name of the variable, made unique.
           variable_def: a VariableDef to make it from instead.
           dtype: type to convert the initial value to.
@@ -181,7 +184,7 @@ class RefVariable(VariableV1):
         """Makes the initial value, the variable's op and the initializer."""
         unknown = tensor_shape.unknown_shape()
         if init_from_fn:
-            # The initial value lies where the variable does, whose op comes later.
+            # The initial value is on the device of the variable, whose op is made later.
             true_name = ops.name_from_scope_name(name)
             with ops.get_default_graph()._attr_scope({"_class": colocation_attr(true_name)}):
                 with ops.name_scope("Initializer"), ops.device(None):

@@ -11,7 +11,7 @@ from millrace.python.ops import gen_batch_ops
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """What gen_batch_ops gives and this module does not define anew."""
+        """Names of gen_batch_ops that this module does not define."""
 
 else:
     from millrace.python.ops.gen_batch_ops import *  # noqa: F401,F403
@@ -25,14 +25,14 @@ def batch_function(
     max_enqueued_batches: int = 10,
     autograph: bool = True,
 ) -> Callable[[Any], Any]:
-    """Returns a decorator: calls of the function wait for others, and run as one with the arguments joined.
+    """Returns a decorator that batches calls of a function: they run as one call with concatenated arguments.
 
     Args:
       num_batch_threads: threads that run batches.
       max_batch_size: the most rows of a batch.
       batch_timeout_micros: how long the first call of a batch waits.
       allowed_batch_sizes: sizes that batches are padded to, in ascending order, the last being `max_batch_size`.
-      max_enqueued_batches: batches that may wait; more give an error.
+      max_enqueued_batches: the most batches that may wait; further calls fail with UnavailableError.
       autograph: has no effect.
 
     Returns:

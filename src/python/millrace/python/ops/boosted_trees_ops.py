@@ -50,7 +50,7 @@ __all__ = [
 
 
 class PruningMode:
-    """When splits that gain nothing are taken back."""
+    """When splits without gain are removed."""
 
     NO_PRUNING, PRE_PRUNING, POST_PRUNING = range(3)
     _map = {"none": NO_PRUNING, "pre": PRE_PRUNING, "post": POST_PRUNING}
@@ -139,7 +139,7 @@ class QuantileAccumulator:
         return self._is_initialized_op
 
     def add_summaries(self, float_columns: Any, example_weights: Any) -> Any:
-        """Adds the values of all streams; an operation."""
+        """An operation that adds the values of all streams."""
         summaries = boosted_trees_make_quantile_summaries(float_columns, example_weights, self._eps)
         return boosted_trees_quantile_stream_resource_add_summaries(
             self._quantile_accumulator_handle, summaries
@@ -251,7 +251,7 @@ class TreeEnsemble:
         return gen_boosted_trees_ops.boosted_trees_serialize_ensemble(self._resource_handle)
 
     def deserialize(self, stamp_token: Any, serialized_proto: Any) -> Any:
-        """Takes the trees of a serialized TreeEnsemble; an operation."""
+        """An operation that replaces the trees by those of a serialized TreeEnsemble."""
         return gen_boosted_trees_ops.boosted_trees_deserialize_ensemble(
             self._resource_handle, stamp_token, serialized_proto
         )

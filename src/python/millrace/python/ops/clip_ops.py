@@ -27,7 +27,7 @@ def _like(t: Any, values: Any) -> Any:
 
 
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
-    """Returns `t` (a tensor or IndexedSlices) with values below or above the bounds replaced by them.
+    """Returns `t` (a tensor or IndexedSlices) with values outside of the bounds replaced by the nearer bound.
 
     Args:
       t: a tensor or IndexedSlices.
@@ -35,7 +35,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
       name: name scope.
 
     Raises:
-      ValueError: the bounds would make the result larger than `t`.
+      ValueError: the bounds do not broadcast to the shape of `t`.
     """
     with ops.name_scope(name, "clip_by_value", [t, clip_value_min, clip_value_max]) as name:
         values = _values(t, "t")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The ops of k-means, and their names of arguments."""
+"""The ops of k-means, and the names of distances and initial centers."""
 from __future__ import annotations
 
 from millrace.python.ops.gen_clustering_ops import kmc2_chain_initialization  # noqa: F401

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ops in which the members of a group take part together."""
+"""Collective ops: each member of a group runs one, and all take part in it."""
 from __future__ import annotations
 
 from typing import Any
@@ -17,7 +17,7 @@ def all_reduce(
     t: Any, group_size: int, group_key: int, instance_key: int, merge_op: str, final_op: str, subdiv_offsets: Any = (0,),
     communication_hint: str = "auto",
 ) -> Any:  # fmt: skip
-    """The tensors of all members of a group, reduced by `merge_op`, then changed by `final_op`."""
+    """Returns the group's tensors, reduced by `merge_op` (such as "Add") and `final_op` ("Id", "Div")."""
     if group_size < 1:
         raise ValueError("Parameter group_size to all_reduce must be at least 1.")
     return gen_collective_ops.collective_reduce(
@@ -29,7 +29,7 @@ def all_reduce(
 def all_gather(
     t: Any, group_size: int, group_key: int, instance_key: int, communication_hint: str = "auto"
 ) -> Any:
-    """The tensors of all members of a group, one after another along the first dimension."""
+    """Returns the tensors of all members of a group, concatenated along the first dimension."""
     if group_size < 1:
         raise ValueError("Parameter group_size to all_gather must be at least 1.")
     return gen_collective_ops.collective_gather(
@@ -47,7 +47,7 @@ def broadcast_send(
     instance_key: int,
     communication_hint: str = "auto",
 ) -> Any:
-    """Gives a tensor to all members of a group."""
+    """Sends a tensor to all members of a group; returns it."""
     _check(group_size)
     if t.shape != shape:
         raise ValueError("Shape of broadcast_send tensor not equal to delcared shape")
@@ -67,7 +67,7 @@ def broadcast_recv(
     instance_key: int,
     communication_hint: str = "auto",
 ) -> Any:
-    """The tensor that a member of the group gives to all."""
+    """Returns the tensor that a member of the group sends by `broadcast_send`."""
     _check(group_size)
     return gen_collective_ops.collective_bcast_recv(
         shape=shape, T=dtype, group_size=group_size, group_key=group_key, instance_key=instance_key,

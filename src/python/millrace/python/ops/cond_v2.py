@@ -21,7 +21,7 @@ class _Branch:
         self.graph = graph
 
     def take(self, captures: list[Any]) -> None:
-        """Makes `captures` the arguments, in this order."""
+        """Makes `captures` the arguments of the function, in this order."""
         self.arguments = []
         with self.graph.as_default():
             for tensor in captures:
@@ -121,7 +121,7 @@ def _build(pred: Any, branches: list[_Branch], scope: str) -> Any:
 
 
 def indexed_case(branch_index: Any, branch_fns: Any, name: str = "indexed_case") -> Any:
-    """Runs one of `branch_fns` by its number; numbers that are none mean the last."""
+    """Runs branch_fns[branch_index]; the last one if `branch_index` is out of range."""
     from millrace.python.ops import control_flow_ops
 
     return control_flow_ops.switch_case(branch_index, list(branch_fns), name=name)

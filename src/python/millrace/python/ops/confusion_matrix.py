@@ -12,7 +12,7 @@ from millrace.python.ops import array_ops, check_ops, control_flow_ops, math_ops
 def remove_squeezable_dimensions(
     labels: Any, predictions: Any, expected_rank_diff: int = 0, name: Optional[str] = None
 ) -> Tuple[Any, Any]:
-    """Removes a last dimension of 1 from the one whose rank exceeds `expected_rank_diff`."""
+    """Removes a last dimension of 1 where rank(predictions) - rank(labels) is not `expected_rank_diff`."""
     with ops.name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
         predictions = ops.convert_to_tensor(predictions)
         labels = ops.convert_to_tensor(labels)

@@ -13,14 +13,14 @@ from millrace.python.ops import array_ops, control_flow_ops, control_flow_util, 
 
 
 class GradLoopState:
-    """Not there: the engine makes the loops of gradients."""
+    """Unused, for compatibility: the engine makes the loops of gradients."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError("GradLoopState is not there: use tf.gradients, which differentiates loops")
 
 
 class ControlFlowState:
-    """Of a graph without loops: there is nothing to keep."""
+    """Holds nothing: the engine keeps the state of gradients of loops."""
 
     def GetGradState(self, op: Any, before: bool) -> Any:  # noqa: N802
         del op, before

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Questions about the ops and contexts of conditions and loops."""
+"""Predicates and look-ups of the ops and contexts of conditions and loops."""
 
 from __future__ import annotations
 
@@ -182,13 +182,14 @@ def CheckInputFromValidContext(op: Any, input_op: Any) -> None:
     if op_ctxt is not None and IsContainingContext(op_ctxt, input_ctxt):
         valid = True
     else:
-        # A value that leaves a branch is valid outside of it, though it may never be there.
+        # A value that leaves a branch may be used outside of it, though it is not available if the branch is
+        # not taken.
         input_while_ctxt = GetContainingWhileContext(input_ctxt)
         op_while_ctxt = GetContainingWhileContext(op_ctxt)
         if input_while_ctxt is None or IsContainingContext(op_while_ctxt, input_while_ctxt):
             valid = True
         elif op_while_ctxt is None and (IsLoopEnter(op) or IsSwitch(op)):
-            valid = True  # contexts make these, outside of themselves, of the values that come in
+            valid = True  # contexts make these outside of themselves, for values from outside
         elif IsMerge(op) or IsSwitch(input_op) or _is_gradient_pair(op_while_ctxt, input_while_ctxt):
             valid = True
     if not valid:

@@ -24,7 +24,7 @@ def in_while_loop_defun(graph: Any) -> bool:
 
 
 def create_new_tf_function(func_graph: FuncGraph) -> str:
-    """Adds the function of a graph to the graph around it; its name."""
+    """Adds the function of a graph to the outer graph; returns its name."""
     made = function._EagerDefinedFunction(
         func_graph.name, func_graph, func_graph.inputs, func_graph.outputs, None
     )
@@ -43,11 +43,11 @@ def unique_grad_fn_name(forward_name: str) -> str:
 
 
 def maybe_set_lowering_attr(op: Any) -> None:
-    """Nothing is left to do: the engine runs If and While as they are."""
+    """Does nothing: the engine runs If and While without lowering."""
 
 
 def maybe_propagate_compile_time_consts_in_xla(op: Any) -> None:
-    """Nothing is left to do: there is no other compiler."""
+    """Does nothing: there is no XLA."""
 
 
 def get_func_graph(op: Any, input_shapes: Any, func_name: str) -> FuncGraph:

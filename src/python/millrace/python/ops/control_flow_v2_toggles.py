@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether conditions and loops are made as operations with functions: they are not unless a program asks for it."""
+"""Whether conditions and loops become the ops If and While of functions; off by default."""
 from __future__ import annotations
 
 from millrace.python.ops import control_flow_util
@@ -22,4 +22,4 @@ def control_flow_v2_enabled() -> bool:
 
 
 def output_all_intermediates(state: bool) -> None:
-    """Without effect: the engine computes again what gradients of functions need."""
+    """Has no effect: the engine recomputes the values that gradients of functions need."""

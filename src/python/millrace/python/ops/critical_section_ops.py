@@ -10,7 +10,7 @@ from millrace.python.framework import dtypes, ops
 from millrace.python.ops import array_ops, control_flow_ops, gen_resource_variable_ops, tensor_array_ops
 from millrace.python.util import nest, object_identity
 
-# The record of each execution in a collection.
+# The record of each execution, kept in a collection.
 _ExecutionSignature = collections.namedtuple(
     "_ExecutionSignature", ("op", "handle", "resources", "exclusive_resource_access")
 )
@@ -27,7 +27,7 @@ def _identity(x: Any) -> Any:
 
 
 class CriticalSection:
-    """A lock: functions that are executed in it run one after another, whatever the steps they are in.
+    """A mutual exclusion lock: functions executed in it run one at a time, across steps.
 
     Args:
       name: of the lock.
@@ -72,12 +72,14 @@ class CriticalSection:
         """Returns what `fn()` returns, computed while the lock is held.
 
         Args:
-          fn: a function of no arguments that makes ops; it returns tensors, operations, TensorArrays, in any nest.
+          fn: a function without arguments that makes ops and returns a nested structure of tensors,
+            operations, TensorArrays.
           exclusive_resource_access: whether the resources that `fn` uses may be used in no other lock.
           name: name scope.
 
         Raises:
-          ValueError: `fn` would wait for itself, or another lock uses the same resources.
+          ValueError: `fn` enters the same critical section again (a deadlock), or another one uses the same
+            resources.
         """
         with ops.name_scope(name, "critical_section_execute", []):
             with ops.control_dependencies([]):
@@ -102,7 +104,7 @@ class CriticalSection:
             self._check_multiple_access_to_resources(resources, exclusive_resource_access)
             control_deps = self._wait_for_captured(created_ops, existing_ops, lock)
             self._add_control_dependencies_to_lock(control_deps, lock.op)
-            # Nested results are made safe to be used after the lock is given back.
+            # Results are copied, so that they may be used after the lock is released.
             flat = [_identity(x) if x is not None else None for x in nest.flatten(r, expand_composites=True)]
             with ops.control_dependencies([x for x in flat if x is not None] + created_ops):
                 ensure_lock_exists = gen_resource_variable_ops.consume_mutex_lock(lock)

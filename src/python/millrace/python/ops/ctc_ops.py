@@ -193,7 +193,7 @@ _ctc_label_dense_to_sparse = dense_labels_to_sparse
 
 
 def collapse_repeated(labels: Any, seq_length: Any, name: Optional[str] = None) -> Tuple[Any, Any]:
-    """Returns (labels with runs of the same label shortened to one, new lengths); the rest is filled with zeros."""
+    """Returns (labels with runs of equal labels merged and padded with zeros, their new lengths)."""
     with ops.name_scope(name, "collapse_repeated_labels", [labels, seq_length]):
         labels = ops.convert_to_tensor(labels, name="labels")
         seq_length = ops.convert_to_tensor(seq_length, name="seq_length")

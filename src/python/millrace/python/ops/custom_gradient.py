@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions with gradients of their own."""
+"""Functions with custom gradients."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -28,7 +28,7 @@ def copy_handle_data(source_t: Any, target_t: Any) -> None:
 
 
 def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: a function that says what its gradient is.
+    """Decorator for a function that defines its own gradient.
 
     Args:
       f: a function of tensors that returns (result, grad_fn). `grad_fn(*dys)` returns the gradient of each argument;
@@ -36,7 +36,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
         (gradients of the arguments, list of gradients of the variables).
 
     Returns:
-      A function that returns what `f` does first.
+      A function that returns the first element of the result of `f`.
 
     Raises:
       TypeError: `f` uses variables and `grad_fn` has no argument `variables`, or `f` uses reference variables.
@@ -52,7 +52,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def get_variable_by_name(var_name: str) -> Any:
-    """The variable of the graph with a name; ValueError if there is none or are several."""
+    """The variable of the graph with a name; ValueError if there is none or more than one."""
     candidates = [v for v in _all_variables() if v.op.name == var_name]
     if len(candidates) != 1:
         raise ValueError(
@@ -92,7 +92,7 @@ _READS = frozenset(("Identity", "ReadVariableOp", "VarHandleOp", "VariableV2", "
 
 
 def _operations_behind(tensors: Any, arguments: Any, first: int) -> set[Any]:
-    """The operations from number `first` on that tensors are computed from, and the variables that these read."""
+    """The operations, from number `first` on, that tensors depend on, and the variables that these read."""
     given = {id(t) for t in arguments}
     captured: dict[int, Any] = {}  # by the corresponding argument
     graph: Any = ops.get_default_graph()
@@ -245,7 +245,7 @@ def _graph_mode_decorator(f: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function like `f` whose inner values are computed again for its gradient instead of being kept.
+    """A function like `f` whose intermediate values are recomputed for its gradient instead of being kept.
 
     Args:
       f: a function of tensors; variables must be resource variables.

@@ -13,7 +13,7 @@ from millrace.python.ops import resource_variable_ops
 
 
 def _handle_data(t: Any) -> Any:
-    """The known values behind a handle: a list with (shape, type) first, or an empty one."""
+    """What is known of a handle's value: a list with (shape, type) first, or an empty one."""
     if not isinstance(t, ops.EagerTensor):
         return t.graph._get_handle_data(t)
     data = t._handle_data_tuple()
@@ -68,7 +68,7 @@ def _dynamic(t: Any) -> tuple[Any, Any]:
 
 
 def supports_default_grad(t: Any) -> bool:
-    """Whether enough is known of a tensor for these."""
+    """Whether enough is known of a tensor for `zeros_like` and `ones_like`."""
     if t.dtype == dtypes.resource:
         return bool(_handle_data(t))
     return True

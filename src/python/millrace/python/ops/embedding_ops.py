@@ -142,7 +142,8 @@ def embedding_lookup(
 ) -> Any:
     """Returns the rows `ids` of a table, of shape shape(ids) + shape(row).
 
-    `params` is one tensor or a list of partitions: row i lies in partition i % n ("mod") or in equal blocks ("div").
+    `params` is one tensor or a list of partitions: row i is in partition i % n ("mod"), or partitions are
+      equal blocks of rows ("div").
     Raises ValueError when there are no params, or for another strategy.
     """
     return _embedding_lookup_and_transform(
@@ -186,7 +187,7 @@ def embedding_lookup_sparse(
     combiner: Optional[str] = None,
     max_norm: Any = None,
 ) -> Any:
-    """Returns for each row of the sparse `sp_ids` the sum, "mean" or "sqrtn" of the (weighted) rows of the table.
+    """Returns for each row of `sp_ids` the "sum", "mean" or "sqrtn" of the (weighted) rows of the table.
 
     Raises TypeError when ids or weights are not sparse tensors, ValueError for another combiner.
     """
@@ -249,7 +250,7 @@ def safe_embedding_lookup_sparse(
     partition_strategy: str = "div",
     max_norm: Any = None,
 ) -> Any:
-    """As `embedding_lookup_sparse`; leaves out negative ids and weights that are not positive, and fills empty rows.
+    """As `embedding_lookup_sparse`; drops negative ids and weights that are not positive, fills empty rows.
 
     An empty row gives the embedding of `default_id`, or zeros. Raises ValueError when there is no table.
     """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of functions: foldl, foldr, scan; calls of functions that the graph's library has."""
+"""Higher-order functions: foldl, foldr, scan; calls of functions in the graph's library."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def _captured(function: Any) -> list[Any]:
 
 
 def _LoopBodyCaptureWrapper(func: Any) -> Any:
-    """A function that takes and returns what `func` captures as arguments after the others."""
+    """A function that takes the captures of `func` as further arguments, and returns them as well."""
     from millrace.python.framework import function
 
     @function.Defun(*func.declared_input_types, func_name="%s_Wrapper" % func.name)
@@ -304,7 +304,7 @@ def While(input_: Any, cond: Any, body: Any, name: str | None = None, hostmem: A
       input_: the first arguments.
       cond, body: functions (results of `Defun`) of these arguments; `body` returns the next ones.
       name: name of the op.
-      hostmem: positions of arguments that must lie in host memory.
+      hostmem: positions of arguments that must be in host memory.
 
     Returns:
       the list of the last values.
@@ -394,7 +394,7 @@ def For(
       inputs: the first values.
       body: a function (a result of `Defun`) that returns the next ones.
       name: name of the op.
-      hostmem: positions of arguments that must lie in host memory.
+      hostmem: positions of arguments that must be in host memory.
       rewrite_with_while: whether a While replaces the op.
 
     Returns:
@@ -419,7 +419,7 @@ def Gradient(inputs: Any, f: Any, name: str | None = None) -> Any:  # noqa: N802
     """The gradients of the arguments of the function `f` (a result of `Defun`).
 
     Args:
-      inputs: the arguments, and behind them the gradients of the results.
+      inputs: the arguments, followed by the gradients of the results.
       f: the function.
       name: name of the op.
     """

@@ -96,7 +96,7 @@ def _compute_theoretical_jacobian(
 def _compute_numeric_jacobian(
     x: Any, x_shape: Any, x_data: Any, y: Any, y_shape: Any, delta: float, extra_feed_dict: Any
 ) -> Any:
-    """The same matrix from the values of y a little to both sides."""
+    """The same matrix by central differences of y, `delta` to both sides of each number."""
     sess = ops.get_default_session()
     x_size, y_size = _parts(x_shape, x.dtype), _parts(y_shape, y.dtype)
     x_real, y_real = x.dtype.real_dtype.as_numpy_dtype, y.dtype.real_dtype.as_numpy_dtype
@@ -181,7 +181,7 @@ def compute_gradient(
       y: a tensor.
       y_shape: its shape.
       x_init_value: where the derivatives are taken; random numbers when None.
-      delta: how far away values are taken.
+      delta: the step of the central differences.
       init_targets: operations to be run first.
       extra_feed_dict: values of other tensors.
 

@@ -25,7 +25,7 @@ def _dense(value: Any, like: Any) -> Any:
 
 
 class _Values:
-    """Gradients of a function whose ops are executed at once, by a feed of arrays as a session takes it."""
+    """Values and gradients of a function in eager mode, for a feed of arrays as a session takes it."""
 
     def __init__(self, f: Any, xs: list[Any], keys: list[Any]) -> None:
         self._f, self._xs, self._keys = f, xs, keys
@@ -43,7 +43,7 @@ class _Values:
 
 
 class _Checked:
-    """A function of tensors, made once in the default graph."""
+    """A function of tensors that is built once in the default graph."""
 
     def __init__(self, f: Any, xs: list[Any]) -> None:
         if ops.executing_eagerly():
@@ -114,7 +114,7 @@ def compute_gradient(f: Any, x: Any, delta: Any = None) -> tuple[list[Any], list
     Args:
       f: a Python function of tensors that returns a tensor.
       x: a list of arrays, its arguments.
-      delta: how far away values are taken; 1/1024 when None.
+      delta: the step of the central differences; 1/1024 when None.
 
     Returns:
       Two lists with a matrix for each argument: a row for each number of the result, a column for each of the argument.

@@ -34,10 +34,10 @@ def gradients(
     Args:
       ys: a tensor or a list of them.
       xs: a tensor or variable, or a list of them; also tensors that the ys are computed from.
-      grad_ys: what arrives at each y, of its shape; None: ones. Complex ys must have one.
+      grad_ys: the initial gradient of each y, of its shape; None: ones. Complex ys must have one.
       name: of the scope of the new operations.
       colocate_gradients_with_ops: whether a gradient is computed on the device of its operation.
-      gate_gradients: whether the gradients of an operation are used only when all of them are there.
+      gate_gradients: whether the gradients of an operation are used only when all of them are computed.
       aggregation_method: how gradients of several consumers are added up, see `AggregationMethod`.
       stop_gradients: tensors that count as constants.
       unconnected_gradients: the gradient if no y depends on x: None, or zeros of its shape.
@@ -47,8 +47,8 @@ def gradients(
 
     Raises:
       LookupError: an operation between x and y has no gradient.
-      ValueError: lists do not fit, or an argument has no such value.
-      TypeError: the type of a grad_y does not fit.
+      ValueError: lists differ in length, or an argument has an invalid value.
+      TypeError: a grad_y has another type than its y.
     """
     if ops.executing_eagerly():
         raise RuntimeError(
@@ -132,7 +132,7 @@ def hessians(
 
 
 def _hessian_of(gradient: Any, x: Any, kwargs: dict[str, Any]) -> Any:
-    """The derivatives of each element of a gradient, one iteration of a loop for each."""
+    """The derivatives of each element of a gradient, by a loop with an iteration for each."""
     gradient = array_ops.reshape(gradient, [-1])
     n = array_ops.size(x)
     rows = tensor_array_ops.TensorArray(x.dtype, n)

@@ -51,7 +51,7 @@ _call_engine_gradient = _gradient_calls.call_engine_gradient
 
 @contextlib.contextmanager
 def _maybe_colocate_with(op: Any, gradient_uid: Any, colocate_gradients_with_ops: bool) -> Any:
-    """Within it operations are placed with `op` if asked for."""
+    """A context in which operations are colocated with `op` if `colocate_gradients_with_ops`."""
     if colocate_gradients_with_ops:
         with ops._colocate_with_for_gradient(op, gradient_uid, ignore_existing=True):
             yield
@@ -64,7 +64,7 @@ def _type_name(tensor: Any) -> str:
 
 
 def _check_grad_y(grad_y: Any, y: Any) -> None:
-    """Raises TypeError where a given gradient has another kind of type than the tensor."""
+    """Raises TypeError where a given gradient has another kind of type than its tensor."""
     if y.dtype.is_floating or y.dtype.is_integer:
         if not grad_y.dtype.is_floating and not grad_y.dtype.is_integer:
             raise TypeError(
@@ -95,7 +95,7 @@ def _check_grad_y(grad_y: Any, y: Any) -> None:
 def _DefaultGradYs(
     grad_ys: Any, ys: Any, colocate_gradients_with_ops: bool, gradient_uid: Any = "__unsupported__"
 ) -> Any:
-    """The gradients that arrive at the ys; None where the engine is to make ones.
+    """The initial gradients of the ys; None where the engine makes ones.
 
     Raises:
       ValueError: the lists have different lengths.
@@ -159,7 +159,7 @@ def _compute(
     graph: Any, ys: Any, xs: Any, grad_ys: Any, stops: Any, zeros: bool, options: _Options
 ) -> tuple[Any, Any]:
     """Gradients by the engine, and the operations that were made for them."""
-    zeros = zeros and all(x.dtype != dtypes.resource for x in xs)  # those of resources are made later
+    zeros = zeros and all(x.dtype != dtypes.resource for x in xs)  # zeros for resources are made later
     flags = (1 if options.colocate else 0) | (2 if options.gate else 0) | (4 if zeros else 0)
     given = None
     if any(grad is not None for grad in grad_ys):
@@ -186,7 +186,7 @@ def _compute(
     if calls:
         graph._adopt_functions()
         for op in calls:
-            assert op.inputs is not None  # makes the tensors that the engine added to the forward operation
+            assert op.inputs is not None  # updates the outputs: the engine may have added some
     _gradient_frames.settle(graph, fresh, context, apply_scopes=True, colocate=options.colocate)
     _note_originals(graph, fresh, options.scope + "/" if options.scope else "")
     return [_gradient_calls.from_engine(result) for result in results], fresh
@@ -199,7 +199,7 @@ _CALLS = frozenset(
 
 
 def _note_originals(graph: Any, fresh: list[Any], scope: str) -> None:
-    """Says of new operations which operation's gradient they are part of, as their names do."""
+    """Records for new operations the operation whose gradient they are part of, as their names tell."""
     nodes = graph._nodes_by_name
     known: dict[str, Any] = {}
     start = len(scope)
@@ -224,8 +224,9 @@ def _gradients_at(
 ) -> Any:
     """Gradients of ys in the loop being built with respect to xs, some of which are outside of it.
 
-    The part within the loop ends where tensors enter it. The part outside is differentiated there, with
-    placeholders for what arrives; what depends on those is then moved into the loop.
+    The part within the loop ends at the tensors that enter it. The part outside is differentiated outside,
+    with placeholders for the gradients of these tensors; the operations that depend on placeholders are then
+    moved into the loop.
     """
     loop = None if context is None else context.GetWhileContext()
     while context is not None and context is not loop and not context.IsWhileContext():
@@ -255,7 +256,7 @@ def _gradients_at(
 
 
 def _outside(graph: Any, loop: Any, arrived: Any, xs: Any, stops: Any, options: _Options) -> Any:
-    """Gradients with respect to tensors outside of `loop`, for what arrived at tensors that enter it."""
+    """Gradients with respect to tensors outside of `loop`, given those of the tensors that enter it."""
     current = graph._control_flow_context
     direct: dict[int, list[Any]] = {}
     through: list[tuple[Any, Any]] = []

@@ -12,7 +12,7 @@ from millrace.python.ops import array_ops, clip_ops, control_flow_ops, check_ops
 def histogram_fixed_width_bins(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: Optional[str] = None
 ) -> Any:
-    """Returns the index of the bin of each value; values outside the range fall in the first or last bin."""
+    """Returns the index of the bin of each value; values outside of the range get the first or last."""
     with ops.name_scope(name, "histogram_fixed_width_bins", [values, value_range, nbins]):
         values = ops.convert_to_tensor(values, name="values")
         shape = array_ops.shape(values)

@@ -161,7 +161,7 @@ def resize_bicubic(
 
 
 def resize_area(images: Any, size: Any, align_corners: bool = False, name: Optional[str] = None) -> Any:
-    """Resizes `images` [batch, h, w, c] to `size`, int32 [2], by means of areas."""
+    """Resizes `images` [batch, h, w, c] to `size`, int32 [2], by averages of the covered pixels."""
     return gen_image_ops.resize_area(images=images, size=size, align_corners=align_corners, name=name)
 
 

@@ -26,7 +26,7 @@ class Initializer:
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make an initializer like this one, as values for JSON."""
+        """The arguments of the constructor, as a dict of values for JSON."""
         return {}
 
     @classmethod
@@ -62,7 +62,7 @@ class Ones(Initializer):
 
 
 class Constant(Initializer):
-    """A number everywhere, or the numbers of a list; the last one again where the shape has more elements."""
+    """One number, or the numbers of a list; the last one is repeated if the shape has more elements."""
 
     def __init__(self, value: Any = 0, dtype: Any = dtypes.float32, verify_shape: bool = False) -> None:
         if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
@@ -170,7 +170,7 @@ class UniformUnitScaling(Initializer):
 
 
 class VarianceScaling(Initializer):
-    """Random numbers whose variance is `scale` over the number of inputs, outputs, or their mean."""
+    """Random numbers with the variance `scale` / n; n: the number of inputs, outputs, or their mean."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class VarianceScaling(Initializer):
         else:
             scale /= max(1.0, (fan_in + fan_out) / 2.0)
         if self.distribution in ("normal", "truncated_normal"):
-            # The standard deviation of a normal distribution that is cut at two of its own.
+            # The standard deviation of a standard normal distribution truncated at two standard deviations.
             stddev = math.sqrt(scale) / 0.87962566103423978
             return random_ops.truncated_normal(shape, 0.0, stddev, dtype, seed=self.seed)
         if self.distribution == "untruncated_normal":
@@ -265,7 +265,7 @@ class Orthogonal(Initializer):
 
 
 class ConvolutionDeltaOrthogonal(Initializer):
-    """A kernel of a convolution that is an orthogonal matrix in its middle and zero elsewhere."""
+    """A kernel of a convolution that is an orthogonal matrix at its center and zero elsewhere."""
 
     def __init__(self, gain: float = 1.0, seed: Any = None, dtype: Any = dtypes.float32) -> None:
         self.gain = gain
@@ -394,7 +394,7 @@ orthogonal_initializer = Orthogonal
 identity_initializer = Identity
 convolutional_delta_orthogonal = ConvolutionDeltaOrthogonal
 
-# These are made with the classes above.
+# The lower-case names are aliases of the classes above.
 _ORTHOGONAL = (
     "ConvolutionOrthogonal",
     "ConvolutionOrthogonal1D",

@@ -49,7 +49,7 @@ class Ones(Initializer):
 
 
 class Constant(Initializer):
-    """A number everywhere, or the numbers of a list or array of as many elements as the shape has."""
+    """One number, or a list or array of as many numbers as the shape has elements."""
 
     def __init__(self, value: Any = 0) -> None:
         import numpy as np
@@ -73,7 +73,7 @@ class Constant(Initializer):
 
 
 class _Wrapped(Initializer):
-    """The value of an initializer of version 1."""
+    """Base of initializers whose values come from one of version 1."""
 
     _class: Any
 
@@ -124,7 +124,7 @@ class TruncatedNormal(_Wrapped):
 
 
 class VarianceScaling(_Wrapped):
-    """Numbers whose spread depends on how many inputs or outputs there are."""
+    """Random numbers with the variance `scale` / n; n: the number of inputs, outputs, or their mean."""
 
     _class = init_ops.VarianceScaling
 
@@ -166,7 +166,7 @@ class Identity(_Wrapped):
 
 
 class GlorotUniform(VarianceScaling):
-    """Uniform numbers scaled by the mean of the numbers of inputs and outputs."""
+    """Uniform numbers up to sqrt(6 / (inputs + outputs))."""
 
     def __init__(self, seed: Any = None) -> None:
         super().__init__(scale=1.0, mode="fan_avg", distribution="uniform", seed=seed)
@@ -176,7 +176,7 @@ class GlorotUniform(VarianceScaling):
 
 
 class GlorotNormal(VarianceScaling):
-    """Normal numbers scaled by the mean of the numbers of inputs and outputs."""
+    """Truncated normal numbers with the variance 2 / (inputs + outputs)."""
 
     def __init__(self, seed: Any = None) -> None:
         super().__init__(scale=1.0, mode="fan_avg", distribution="truncated_normal", seed=seed)
@@ -186,22 +186,22 @@ class GlorotNormal(VarianceScaling):
 
 
 def lecun_normal(seed: Any = None) -> VarianceScaling:
-    """Returns normal numbers scaled by the number of inputs."""
+    """Truncated normal numbers with the variance 1 / inputs."""
     return VarianceScaling(scale=1.0, mode="fan_in", distribution="truncated_normal", seed=seed)
 
 
 def lecun_uniform(seed: Any = None) -> VarianceScaling:
-    """Returns uniform numbers scaled by the number of inputs."""
+    """Uniform numbers up to sqrt(3 / inputs)."""
     return VarianceScaling(scale=1.0, mode="fan_in", distribution="uniform", seed=seed)
 
 
 def he_normal(seed: Any = None) -> VarianceScaling:
-    """Returns normal numbers scaled by half the number of inputs."""
+    """Truncated normal numbers with the variance 2 / inputs."""
     return VarianceScaling(scale=2.0, mode="fan_in", distribution="truncated_normal", seed=seed)
 
 
 def he_uniform(seed: Any = None) -> VarianceScaling:
-    """Returns uniform numbers scaled by half the number of inputs."""
+    """Uniform numbers up to sqrt(6 / inputs)."""
     return VarianceScaling(scale=2.0, mode="fan_in", distribution="uniform", seed=seed)
 
 

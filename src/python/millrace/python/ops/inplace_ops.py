@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of rows of tensors."""
+"""Updates of rows of tensors, in place or of a copy."""
 from __future__ import annotations
 
 from typing import Any

@@ -38,7 +38,7 @@ def _restore_slice(
 
 
 class ReaderBase:
-    """Reads records of the files that a queue names."""
+    """Reads records of the files whose names a queue holds."""
 
     def __init__(self, reader_ref: Any, supports_serialize: bool = False) -> None:
         """Wraps a reader's handle."""
@@ -103,7 +103,7 @@ class WholeFileReader(ReaderBase):
 
 
 class TextLineReader(ReaderBase):
-    """Reads lines, without what ends them."""
+    """Reads lines, without the characters that end them."""
 
     def __init__(self, skip_header_lines: int | None = None, name: str | None = None) -> None:
         rr = gen_io_ops.text_line_reader_v2(skip_header_lines=skip_header_lines or 0, name=name)
@@ -150,7 +150,7 @@ class LMDBReader(ReaderBase):
 
 
 class IdentityReader(ReaderBase):
-    """Gives the names of the queue as keys and values."""
+    """Returns the names in the queue as keys and values."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(gen_io_ops.identity_reader_v2(name=name), supports_serialize=True)

@@ -14,12 +14,12 @@ from millrace.python.util import deprecation
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """What gen_linalg_ops gives and this module does not define anew."""
+        """Names of gen_linalg_ops that this module does not define."""
 
 else:
     from millrace.python.ops.gen_linalg_ops import *  # noqa: F401,F403
 
-# Eigenvalues, singular values, ...: of the names that the generated module gives these are the ones with no wrapper.
+# Names of the generated module for which there is no wrapper here.
 cholesky = gen_linalg_ops.cholesky
 matrix_determinant = gen_linalg_ops.matrix_determinant
 matrix_inverse = gen_linalg_ops.matrix_inverse
@@ -86,7 +86,7 @@ def matrix_solve_ls(
     """
 
     def _use_composite_impl(fast: bool, tensor_shape: Any) -> bool:
-        """Whether ops on matrices replace the fused op: a batch is quicker on these."""
+        """Whether several matrix ops replace the fused op: they are faster for batches."""
         if not fast:
             return False
         batch_shape = tensor_shape[:-2]
@@ -159,7 +159,7 @@ def norm_v2(
 
 
 def _absolute(tensor: Any) -> Any:
-    """|x|, or for real numbers x itself: what even powers are made of."""
+    """|x|, or for real numbers x itself, which has the same even powers."""
     return tensor * math_ops.conj(tensor) if tensor.dtype.is_complex else tensor * tensor
 
 
@@ -175,14 +175,14 @@ def norm(
 
     Args:
       tensor: of real or complex numbers.
-      ord: "fro", "euclidean", 1, 2, np.inf or any positive number; matrices have no other number.
+      ord: "fro", "euclidean", 1, 2, np.inf or, for vectors only, any positive number.
       axis: see above.
       keepdims: whether reduced axes stay with size 1.
       name: name scope.
       keep_dims: old name of `keepdims`.
 
     Raises:
-      ValueError: `ord` or `axis` is none of these.
+      ValueError: another `ord` or `axis`.
     """
     keepdims = deprecation.deprecated_argument_lookup("keepdims", keepdims, "keep_dims", keep_dims)
     if keepdims is None:

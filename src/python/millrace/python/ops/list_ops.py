@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of tensors in variants."""
+"""Tensor lists: lists of tensors held in variant tensors."""
 from __future__ import annotations
 
 from typing import Any, Optional, TYPE_CHECKING
@@ -13,7 +13,7 @@ from millrace.python.ops import gen_list_ops
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """What gen_list_ops gives and this module does not define anew."""
+        """Names of gen_list_ops that this module does not define."""
 
 else:
     from millrace.python.ops.gen_list_ops import *  # noqa: F401,F403
@@ -133,7 +133,7 @@ def tensor_list_concat(
     input_handle: Any, element_dtype: Any, element_shape: Any = None, name: Optional[str] = None
 ) -> Any:
     """Returns all elements, joined along their first axis."""
-    # The lengths, which the op gives too, are for its gradient.
+    # The second output, the lengths, is for the gradient.
     return gen_list_ops.tensor_list_concat_v2(
         input_handle=input_handle,
         element_dtype=element_dtype,
@@ -157,7 +157,7 @@ def tensor_list_set_item(
     resize_if_index_out_of_bounds: bool = False,
     name: Optional[str] = None,
 ) -> Any:
-    """Returns the list with `item` at `index`; one that is too short grows when asked for."""
+    """Returns the list with `item` at `index`; `resize_if_index_out_of_bounds` lets it grow."""
     if resize_if_index_out_of_bounds:
         from millrace.python.ops import control_flow_ops
 

@@ -21,7 +21,7 @@ from millrace.python.util import nest
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """What gen_logging_ops gives and this module does not define anew."""
+        """Names of gen_logging_ops that this module does not define."""
 
 else:
     from millrace.python.ops.gen_logging_ops import *  # noqa: F401,F403
@@ -40,8 +40,8 @@ def Print(
     Args:
       input_: a tensor.
       data: tensors to print.
-      message: text in front.
-      first_n: how often at most; None: always.
+      message: text printed before the tensors.
+      first_n: the most times that it prints; None: no limit.
       summarize: how many elements of each, 3 by default.
       name: name of the op.
     """
@@ -70,7 +70,7 @@ def _is_filepath(output_stream: Any) -> bool:
 
 
 def _output_stream_name(output_stream: Any) -> str:
-    """The name of a stream as PrintV2 has it; ValueError for an unknown one."""
+    """The name of a stream for the attribute of PrintV2; ValueError for an unknown one."""
     if output_stream is sys.stdout or output_stream is sys.__stdout__ or output_stream == "sys.stdout":
         return "stdout"
     if output_stream is sys.stderr or output_stream is sys.__stderr__ or output_stream == "sys.stderr":
@@ -211,7 +211,7 @@ def audio_summary(
     collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Returns a Summary with up to `max_outputs` pieces of sound."""
+    """Returns a Summary with up to `max_outputs` audio clips of a [batch, frames(, channels)] tensor."""
     with ops.name_scope(name, "AudioSummary", [tag, tensor]) as scope:
         sample_rate = ops.convert_to_tensor(sample_rate, dtype=dtypes.float32, name="sample_rate")
         val = gen_logging_ops.audio_summary_v2(

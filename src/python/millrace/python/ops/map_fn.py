@@ -33,7 +33,7 @@ def map_fn(
       fn: a function of one argument, structured as `elems`.
       elems: a tensor or a (nested) structure of tensors with equal first sizes.
       dtype: types of the results, structured as they are; by default those of `elems`.
-      parallel_iterations: how many calls may run at once, 10 by default.
+      parallel_iterations: how many calls may run in parallel, 10 by default.
       back_prop: whether gradients are taken.
       swap_memory: whether what gradients need may be moved to the host.
       infer_shape: whether all results have one shape.

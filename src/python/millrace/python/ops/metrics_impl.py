@@ -61,7 +61,7 @@ from millrace.python.ops._metrics_top_k import (  # noqa: F401
 
 
 def _in_graphs_only(function: Any) -> Any:
-    """The metric, which is refused where ops are executed at once: its updates are operations to run."""
+    """Makes the metric raise RuntimeError in eager mode: its updates are operations to run."""
 
     @functools.wraps(function)
     def metric(*args: Any, **kwargs: Any) -> Any:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sums and copies over several devices: with all tensors on processors the plain ops do the same."""
+"""Sums and copies over several devices; since all devices are CPUs, plain ops compute them."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -28,22 +28,22 @@ def _apply_all(combine: Callable[[Any, Any], Any], tensors: Any) -> list[Any]:
 
 
 def all_sum(tensors: Any) -> list[Any]:
-    """For each tensor the sum of all, on its device; ValueError without tensors."""
+    """Returns the sum of all tensors on the device of each; ValueError without tensors."""
     return _apply_all(math_ops.add, tensors)
 
 
 def all_prod(tensors: Any) -> list[Any]:
-    """For each tensor the product of all, on its device; ValueError without tensors."""
+    """Returns the product of all tensors on the device of each; ValueError without tensors."""
     return _apply_all(math_ops.multiply, tensors)
 
 
 def all_min(tensors: Any) -> list[Any]:
-    """For each tensor the least of all, on its device; ValueError without tensors."""
+    """Returns the minimum of all tensors on the device of each; ValueError without tensors."""
     return _apply_all(math_ops.minimum, tensors)
 
 
 def all_max(tensors: Any) -> list[Any]:
-    """For each tensor the greatest of all, on its device; ValueError without tensors."""
+    """Returns the maximum of all tensors on the device of each; ValueError without tensors."""
     return _apply_all(math_ops.maximum, tensors)
 
 

@@ -17,10 +17,10 @@ def _BatchNormGrad(
     grad_y: Any, x: Any, scale: Any, pop_mean: Any, pop_var: Any, epsilon: float, data_format: str,
     is_training: bool = True,
 ) -> Any:  # fmt: skip
-    """The gradients of a batch normalization y of `x` for x, scale and offset, from that for y, by other operations.
+    """The gradients of a batch normalization with respect to x, scale and offset, made of other ops.
 
     Args:
-      grad_y: gradient for the result.
+      grad_y: gradient of the result.
       x: the values, in four dimensions.
       scale: factor of each channel.
       pop_mean, pop_var: mean and variance where `is_training` is false; else those of `x` count.
@@ -31,7 +31,7 @@ def _BatchNormGrad(
     kind = x.dtype
 
     def along(channel: Any) -> Any:
-        """A vector of the channels in a shape that fits to `x`."""
+        """A vector of the channels in a shape that broadcasts with `x`."""
         channel = math_ops.cast(channel, dtypes.float32)
         return channel if axes == [0, 1, 2] else array_ops.reshape(channel, [1, -1, 1, 1])
 

@@ -74,7 +74,7 @@ def _check_same_shape(name1: str, tensor1: Any, name2: str, tensor2: Any) -> Non
 def sigmoid_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: Optional[str] = None
 ) -> Any:
-    """Returns the cross entropies of `labels` in [0, 1] and sigmoid(`logits`), element by element, without overflow."""
+    """Returns the cross entropies of `labels` in [0, 1] and sigmoid(`logits`), computed without overflow."""
     nn_ops._ensure_xent_args("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     with ops.name_scope(name, "logistic_loss", [logits, labels]) as name:
         logits = ops.convert_to_tensor(logits, name="logits")

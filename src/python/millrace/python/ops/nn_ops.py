@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ops of neural networks: convolutions, pools, softmax, cross entropies, dropout and their like."""
+"""Ops of neural networks: convolutions, pools, softmax, cross entropies, dropout and similar."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

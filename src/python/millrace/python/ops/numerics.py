@@ -16,14 +16,14 @@ from millrace.python.util import deprecation
 def verify_tensor_all_finite(
     t: Any = None, msg: str | None = None, name: str | None = None, x: Any = None, message: str | None = None
 ) -> Any:
-    """Returns the tensor; fails with `message` where it has an infinite element or one that is no number."""
+    """Returns the tensor; fails with `message` if it has infinite elements or NaN."""
     x = deprecation.deprecated_argument_lookup("x", x, "t", t)
     message = deprecation.deprecated_argument_lookup("message", message, "msg", msg)
     return verify_tensor_all_finite_v2(x, message, name)
 
 
 def verify_tensor_all_finite_v2(x: Any, message: Any, name: str | None = None) -> Any:
-    """Returns the tensor; fails with `message` where it has an infinite element or one that is no number."""
+    """Returns the tensor; fails with `message` if it has infinite elements or NaN."""
     with ops.name_scope(name, "VerifyFinite", [x]) as name:
         x = ops.convert_to_tensor(x, name="x")
         with ops.colocate_with(x):

@@ -75,7 +75,7 @@ def get_unique_graph(tops: Any, check_types: Any = None, none_if_empty: bool = F
 def make_list_of_op(
     tops: Any, check_graph: bool = True, allow_graph: bool = True, ignore_ts: bool = False
 ) -> list[Any]:
-    """The operations of a graph, an operation or a list."""
+    """Returns the list of operations of `tops`: a graph, an operation or a list."""
     if isinstance(tops, ops.Graph):
         if not allow_graph:
             raise TypeError("allow_graph is False: cannot convert a tf.Graph.")
@@ -95,7 +95,7 @@ def make_list_of_op(
 def make_list_of_t(
     tops: Any, check_graph: bool = True, allow_graph: bool = True, ignore_ops: bool = False
 ) -> list[Any]:
-    """The tensors of a graph, a tensor or a list."""
+    """Returns the list of tensors of `tops`: a graph, a tensor or a list."""
     if isinstance(tops, ops.Graph):
         if not allow_graph:
             raise TypeError("allow_graph is False: cannot convert a tf.Graph.")

@@ -24,12 +24,12 @@ from millrace.python.util import deprecation
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """What gen_parsing_ops gives and this module does not define anew."""
+        """Names of gen_parsing_ops that this module does not define."""
 
 else:
     from millrace.python.ops.gen_parsing_ops import *  # noqa: F401,F403
 
-# In place of the functions of the ops.
+# These replace the generated functions of the ops.
 from millrace.python.ops._parsing_sequences import (  # noqa: E402,F401
     _parse_sequence_example_raw,
     _parse_single_sequence_example_raw,
@@ -152,7 +152,7 @@ def _parse_single_example_raw(
     dense_shapes: Any = None,
     name: Optional[str] = None,
 ) -> Any:
-    """Parses one Example as a batch of 1, whose axis is taken away again."""
+    """Parses one Example as a batch of 1, and removes the batch axis."""
     with ops.name_scope(name, "ParseSingleExample", [serialized, names]):
         serialized = ops.convert_to_tensor(serialized)
         serialized_shape = serialized.get_shape()
@@ -235,7 +235,7 @@ def decode_raw(
     fixed_length: Any = None,
     name: Optional[str] = None,
 ) -> Any:
-    """Returns the bytes of strings as numbers along a new last axis; all cut or padded to `fixed_length` if given."""
+    """Returns the bytes of strings as numbers along a new last axis, cut or padded to `fixed_length`."""
     if fixed_length is not None:
         return gen_parsing_ops.decode_padded_raw(
             input_bytes, fixed_length=fixed_length, out_type=out_type, little_endian=little_endian, name=name
@@ -271,13 +271,13 @@ def decode_csv(
 
     Args:
       records: strings of any shape, each a record.
-      record_defaults: for each column a scalar, or an empty vector when it must be there; their types are those of
-        the columns: float32, float64, int32, int64 or string.
+      record_defaults: for each column a scalar, or an empty vector for a required column; their types are
+        those of the columns: float32, float64, int32, int64 or string.
       field_delim: the delimiter of fields.
       use_quote_delim: whether fields may be in quotes.
       name: name of the op.
-      na_value: what represents a value that is not there.
-      select_cols: the columns that are wanted, in ascending order.
+      na_value: the text that represents a missing value.
+      select_cols: the columns to return, in ascending order.
 
     Raises:
       ValueError: `select_cols` is not in ascending order, negative or of another length than the defaults.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Partitioners, which say in how many parts each axis of a variable is cut."""
+"""Partitioners: functions that return into how many parts each axis of a variable is split."""
 
 from __future__ import annotations
 

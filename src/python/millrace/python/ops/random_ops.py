@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Random tensors. Seeds of ops are made of the graph's seed and the op's as TensorFlow makes them."""
+"""Random tensors. The seeds of an op come from the graph's seed and the op's, as in TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millrace.python.ops import math_ops
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """What gen_random_ops gives and this module does not define anew."""
+        """Names of gen_random_ops that this module does not define."""
 
 else:
     from millrace.python.ops.gen_random_ops import *  # noqa: F401,F403

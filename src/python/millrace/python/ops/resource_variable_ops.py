@@ -28,7 +28,7 @@ from millrace.python.ops.gen_resource_variable_ops import *  # noqa: F401,F403
 
 
 class ResourceVariable(BaseResourceVariable):
-    """A variable behind a handle, as tf.get_variable(use_resource=True) makes it."""
+    """A variable accessed by a resource handle, as tf.get_variable(use_resource=True) makes it."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class ResourceVariable(BaseResourceVariable):
     def _make_eagerly(
         self, initial_value: Any, init_from_fn: bool, name: Any, dtype: Any, shape: Any
     ) -> None:
-        """Makes a variable that has its value at once."""
+        """Makes an eager variable, which is initialized immediately."""
         with ops.name_scope(name, "Variable") as scope:
             handle_name = ops.name_from_scope_name(scope)
             with ops.name_scope("Initializer"):
@@ -291,7 +291,7 @@ class UninitializedVariable(BaseResourceVariable):
 
 
 class _MixedPrecisionVariable(ResourceVariable):
-    """A resource variable whose value is read in another type than it is kept in."""
+    """A resource variable whose value is read in another type than the stored one."""
 
     def __init__(self, var: Any, read_dtype: Any) -> None:
         if not isinstance(var, ResourceVariable):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Resources of a graph: things that live in a session and must be created before they are used."""
+"""Resources of a graph: objects that live in a session and must be created before use."""
 from __future__ import annotations
 
 import collections
@@ -18,7 +18,7 @@ def register_resource(handle: Any, create_op: Any, is_initialized_op: Any, is_sh
     Args:
       handle: the tensor that names it.
       create_op: the operation that makes it.
-      is_initialized_op: a bool tensor: whether it is there.
+      is_initialized_op: a bool tensor: whether it exists.
       is_shared: whether the tasks of a cluster share it.
     """
     resource = _Resource(handle, create_op, is_initialized_op)

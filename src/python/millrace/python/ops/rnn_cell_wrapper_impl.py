@@ -61,7 +61,7 @@ class _RNNCellWrapperV1(RNNCell):
 
     @classmethod
     def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
-        """Makes a wrapper and its cell from `get_config()`; classes of cells that are not of core are in `custom_objects`."""
+        """Makes a wrapper and its cell from `get_config()`; `custom_objects`: other classes by name."""
         from millrace.python.ops import rnn_cell
 
         arguments = dict(config)
@@ -93,8 +93,8 @@ def _default_dropout_state_filter_visitor(substate: Any) -> Any:
 class DropoutWrapper(_RNNCellWrapperV1):
     """Applies dropout to inputs, states and outputs of a cell; variational dropout keeps one mask for all steps.
 
-    Raises ValueError for probabilities that are no numbers in [0, 1] and for variational recurrence without
-    `dtype` and `input_size`; TypeError for a filter of states that cannot be called.
+    Raises ValueError for probabilities outside of [0, 1] and for variational recurrence without `dtype` and
+    `input_size`; TypeError for a filter of states that cannot be called.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ class ResidualWrapper(_RNNCellWrapperV1):
 
 
 class DeviceWrapper(_RNNCellWrapperV1):
-    """Makes the ops of a cell for a device."""
+    """Places the ops of a cell on a device."""
 
     def __init__(self, cell: Any, device: Any, **kwargs: Any):
         super().__init__(cell, **kwargs)

@@ -46,7 +46,7 @@ class FuncRegistry:
     @staticmethod
     def checked(func: Any, args: list[Any], name: str) -> list[Any]:
         """The results of a function as arrays, as many as there are types."""
-        # Scalars come as NumPy's scalars, strings as bytes.
+        # Scalars are passed as NumPy scalars, strings as bytes.
         ret = func.call(*[a[()] if isinstance(a, np.ndarray) and a.ndim == 0 else a for a in args])
         if ret is None:
             ret = []
@@ -59,7 +59,7 @@ class FuncRegistry:
 
 
 def _as_array(value: Any) -> Any:
-    """A result as a contiguous array; the engine compares its type with the one that Tout says."""
+    """A result as a contiguous array; the engine checks its type against Tout."""
     result = np.asarray(value, order="C")
     if result.dtype.kind == "U":
         return np.asarray(np.vectorize(lambda x: x.encode("utf8"), otypes=[object])(result), dtype=object)
@@ -90,7 +90,7 @@ def _internal_py_func(func: Any, inp: Any, Tout: Any, stateful: bool, name: str 
         results = _call_at_once(function, inp)
         return results if is_list_or_tuple else results[0] if results else None
     token = _py_funcs.insert(function)
-    # The function exists as long as its op may run.
+    # Keeps the function alive as long as its op may run.
     ops.get_default_graph()._py_funcs_used_in_graph.append(function)
     fn = gen_script_ops.py_func if stateful else gen_script_ops.py_func_stateless
     result = fn(input=inp, token=token, Tout=types, name=name)
@@ -133,7 +133,7 @@ def py_func(func: Any, inp: Any, Tout: Any, stateful: bool = True, name: str | N
       func: a function of NumPy arrays that returns an array or a list of arrays.
       inp: a list of tensors.
       Tout: the type of the result, or a list of types.
-      stateful: whether equal arguments may give different results.
+      stateful: whether calls with equal arguments may return different results.
       name: name of the op.
 
     Raises:
@@ -232,7 +232,7 @@ def _eager_py_func(func: Any, inp: Any, Tout: Any, name: str | None, is_grad_fun
     function.token = _py_funcs.insert(function)
     graph = ops.get_default_graph()
     while graph is not None:
-        # The function exists as long as a graph that calls it, or encloses one that does.
+        # Keeps the function alive as long as a graph that calls it, or encloses one that does.
         graph._py_funcs_used_in_graph.append(function)
         graph = getattr(graph, "_outer_graph", None)  # type: ignore[assignment]
     result = gen_script_ops.eager_py_func(input=inp, token=function.token, Tout=types, name=name)

@@ -17,7 +17,7 @@ from millrace.python.util import compat
 class TensorHandle:
     """A tensor that stays in a session: what running the result of `get_session_handle` gives.
 
-    It is deleted there when no one holds the handle any more, unless `get_raw_handle` was asked.
+    It is deleted there with the last reference to this object, unless `get_raw_handle` was called.
     """
 
     def __init__(self, handle: Any, dtype: Any, session: Any) -> None:
@@ -30,7 +30,7 @@ class TensorHandle:
         if self._auto_gc_enabled:
             try:
                 self._session._register_dead_handle(self.handle)
-            except Exception:  # the session was closed, and the tensor went with it
+            except Exception:  # the session was closed, which deleted the tensor
                 pass
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class TensorHandle:
         return self.eval()
 
     def eval(self) -> Any:
-        """Returns the value; TypeError when it was deleted or given away."""
+        """Returns the value; TypeError after `delete` or `get_raw_handle`."""
         if not self._auto_gc_enabled:
             raise TypeError("Persistent tensor %s may have already been deleted." % self.handle)
         holder, reader = _get_handle_reader(self._session.graph, self._handle, self._dtype)

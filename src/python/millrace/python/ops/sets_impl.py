@@ -27,7 +27,7 @@ def set_size(a: Any, validate_indices: bool = True) -> Any:
 
 
 def _convert_to_tensors_or_sparse_tensors(a: Any, b: Any) -> Tuple[Any, Any, bool]:
-    """Returns (a, b, whether they were exchanged): a dense one comes first."""
+    """Returns (a, b, whether they were swapped): a dense one comes first."""
     a = sparse_tensor.convert_to_tensor_or_sparse_tensor(a, name="a")
     if a.dtype.base_dtype not in _VALID_DTYPES:
         raise TypeError("'a' invalid dtype %s." % a.dtype)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Special functions and sums of products by Einstein's notation."""
+"""Special functions, and sums of products in Einstein notation."""
 from __future__ import annotations
 
 import functools
@@ -50,8 +50,8 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
       A tensor with the axes that the equation names.
 
     Raises:
-      ValueError: the equation has a form that is not supported (a label twice in one input, an ellipsis where it
-        cannot be), or does not fit the inputs.
+      ValueError: the equation is not supported (a label twice in one input, a misplaced ellipsis), or does
+        not fit the inputs.
       TypeError: other keyword arguments.
     """
     if not isinstance(equation, str):
@@ -199,14 +199,14 @@ def _einsum_reduction(
     ]
     t0, t1 = inputs
     if not axes_to_sum:
-        # A product of elements: axes of size 1 are put where the other one has its own.
+        # An element-wise product: axes of size 1 are inserted where only the other operand has an axis.
         for _ in broadcast_axes[1]:
             t0 = array_ops.expand_dims(t0, -1)
         for _ in broadcast_axes[0]:
             t1 = array_ops.expand_dims(t1, len(preserved_axes))
         product = math_ops.multiply(t0, t1)
     else:
-        # All the axes of a kind become one.
+        # The axes of each kind are merged into one.
         t0_shape = _get_shape(t0)
         t1_shape = _get_shape(t1)
         num_broadcast_0, num_broadcast_1 = len(broadcast_axes[0]), len(broadcast_axes[1])
@@ -270,7 +270,7 @@ def _total_size(shape_values: list[Any]) -> Any:
 
 
 def _exponential_space_einsum(equation: str, *inputs: Any) -> Any:
-    """The sum by a product over all labels at once, which needs memory for it: for equations of any form."""
+    """The sum of one product over all labels: for any equation, but the whole product needs memory."""
     inputs = tuple(inputs)
     idx_in, idx_out = _einsum_parse_and_resolve_equation(equation, [x.get_shape() for x in inputs])
     idx_all = set("".join(idx_in) + idx_out)

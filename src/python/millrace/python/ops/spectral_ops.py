@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The transforms of ops.signal, where programs of older versions look for them."""
+"""The transforms of ops.signal, under the module name of older versions."""
 from __future__ import annotations
 
 from millrace.python.ops.signal.dct_ops import dct, idct  # noqa: F401

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ops on variables of both flavours: assignments and scattered updates."""
+"""Ops on reference and resource variables: assignments and scatter updates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.python.ops import gen_state_ops
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """What gen_state_ops gives and this module does not define anew."""
+        """Names of gen_state_ops that this module does not define."""
 
 else:
     from millrace.python.ops.gen_state_ops import *  # noqa: F401,F403
@@ -118,7 +118,7 @@ def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str 
 
 
 def count_up_to(ref: Any, limit: int, name: str | None = None) -> Any:
-    """Adds 1 to a scalar variable and returns the value before; OutOfRangeError once it is `limit`."""
+    """Adds 1 to a scalar variable, returns the value before; OutOfRangeError once that is `limit`."""
     if _is_reference(ref):
         return gen_state_ops.count_up_to(ref, limit=limit, name=name)
     return gen_state_ops.resource_count_up_to(ref.handle, limit, T=ref.dtype, name=name)
@@ -173,14 +173,14 @@ def scatter_div(
 def scatter_max(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Any:
-    """Replaces elements of the rows `indices` by the larger one of them and `updates`."""
+    """Sets the rows `indices` of a variable to the element-wise maximum of themselves and `updates`."""
     return _scatter("max", ref, indices, updates, use_locking, name)
 
 
 def scatter_min(
     ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
 ) -> Any:
-    """Replaces elements of the rows `indices` by the smaller one of them and `updates`."""
+    """Sets the rows `indices` of a variable to the element-wise minimum of themselves and `updates`."""
     return _scatter("min", ref, indices, updates, use_locking, name)
 
 

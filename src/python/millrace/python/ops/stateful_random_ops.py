@@ -27,7 +27,7 @@ THREEFRY_STATE_SIZE = 2
 
 
 def non_deterministic_ints(shape: Any, dtype: Any = dtypes.int64) -> Any:
-    """Returns integers of the whole range of `dtype` that no seed repeats."""
+    """Returns non-deterministic random integers of the whole range of `dtype`."""
     return gen_stateful_random_ops.non_deterministic_ints(shape=_shape_tensor(shape), dtype=dtype)
 
 
@@ -76,7 +76,7 @@ def _make_1d_state(state_size: int, seed: Any) -> Any:
 
 
 def _convert_alg_to_int(alg: Any) -> int:
-    """Returns the number of an algorithm by its number or its name."""
+    """Returns the number of an algorithm that is given by number or name."""
     if isinstance(alg, int):
         return alg
     if alg == "philox":
@@ -96,7 +96,7 @@ def create_rng_state(seed: Any, algorithm: Any) -> Any:
 
 
 class Generator(tracking.AutoTrackable):
-    """A generator of random numbers: `state` is a variable that each use moves on.
+    """A generator of random numbers whose state is a variable, which each use advances.
 
     Args:
       copy_from: a generator to copy.
@@ -134,7 +134,7 @@ class Generator(tracking.AutoTrackable):
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Any:
-        """Returns a generator that no seed repeats."""
+        """Returns a generator with a non-deterministic state."""
         alg = DEFAULT_ALGORITHM if alg is None else _convert_alg_to_int(alg)
         return cls(state=non_deterministic_ints([_get_state_size(alg)], dtypes.int64), alg=alg)
 
@@ -174,7 +174,7 @@ class Generator(tracking.AutoTrackable):
         return self._state_var.assign(_concat(counter, key))
 
     def skip(self, delta: Any) -> Any:
-        """Returns the op that moves the counter on by `delta` numbers."""
+        """Returns the op that advances the counter by `delta` numbers."""
         return gen_stateful_random_ops.rng_skip(
             self._state_var.handle, math_ops.cast(self._alg, dtypes.int64), math_ops.cast(delta, dtypes.int64)
         )

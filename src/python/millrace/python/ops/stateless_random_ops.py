@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Random tensors that depend on a given seed, a pair of integers, alone."""
+"""Random tensors that are a function of a seed, a pair of integers."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ unsorted_segment_join = gen_string_ops.unsorted_segment_join
 
 
 def regex_full_match(input: Any, pattern: Any, name: Optional[str] = None) -> Any:
-    """Says for each string whether all of it matches the regular expression (syntax of RE2)."""
+    """Returns for each string whether all of it matches the regular expression (syntax of RE2)."""
     if isinstance(pattern, compat.bytes_or_text_types):
         return gen_string_ops.static_regex_full_match(input=input, pattern=pattern, name=name)
     return gen_string_ops.regex_full_match(input=input, pattern=pattern, name=name)
@@ -49,7 +49,7 @@ def regex_replace(
 def string_format(
     template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: Optional[str] = None
 ) -> Any:
-    """Puts the texts of tensors in the places of `template`; ValueError when their counts differ."""
+    """Replaces the placeholders in `template` by the texts of tensors; ValueError when counts differ."""
     if not isinstance(template, str) or not isinstance(placeholder, str):
         raise TypeError("template and placeholder must be strings, got %r and %r." % (template, placeholder))
     if tensor_util.is_tensor(inputs) or not isinstance(inputs, (list, tuple)):
@@ -353,13 +353,13 @@ def ngrams(
       data: strings [n].
       ngram_width: an integer, or several, whose n-grams follow each other.
       separator: the string between the strings of an n-gram.
-      pad_values: one string, or two for left and right, that stand beyond the ends.
-      padding_width: how often, at most one less than the width, which is the default.
+      pad_values: one string, or two for left and right, with which the ends are padded.
+      padding_width: how many are added at each end; by default, and at most, the width - 1.
       preserve_short_sequences: whether a vector shorter than the width gives one n-gram.
       name: name scope.
 
     Raises:
-      TypeError, ValueError: an argument is none of these.
+      TypeError, ValueError: another value of an argument.
       NotImplementedError: `data` is no vector: the result would be ragged.
     """
     with ops.name_scope(name, "StringNGrams", [data]):
@@ -391,7 +391,7 @@ def ngrams(
         widths = [ngram_width] if isinstance(ngram_width, int) else list(ngram_width)
         if any(n < 1 for n in widths):
             raise ValueError("All ngram_widths must be greater than 0. Got %s" % widths)
-        # No padding is wider than an n-gram needs.
+        # More padding than width - 1 has no effect on n-grams.
         pad_width = 0 if pad_values is None else (-1 if padding_width is None else padding_width)
         splits = array_ops.stack([0, array_ops.size(data)])
         return gen_string_ops.string_n_grams(

@@ -24,7 +24,7 @@ def collect(val: Any, collections: Any, default_collections: Any) -> None:
 
 
 def clean_tag(name: str | None) -> str | None:
-    """`name` without a leading slash, and with characters replaced that a name scope refuses."""
+    """`name` without a leading slash and with invalid characters of name scopes replaced."""
     if name is not None:
         new_name = _INVALID_TAG_CHARACTERS.sub("_", name).lstrip("/")
         if new_name != name:

@@ -25,7 +25,7 @@ def tensor_summary(
     Args:
       name: of the op, and its tag.
       tensor: of any type and shape.
-      summary_description, display_name: texts for people, put into the metadata.
+      summary_description, display_name: texts for the user interface, put into the metadata.
       collections: graph collections, [GraphKeys.SUMMARIES] if None.
       summary_metadata: SummaryMetadata that names the plugin.
       family: prefix of the tag.

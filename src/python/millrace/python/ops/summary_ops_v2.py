@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Summaries that ops write themselves, as tf.contrib.summary and tf.compat.v2.summary do."""
+"""Summaries that are written by ops: tf.contrib.summary and tf.compat.v2.summary."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _nothing() -> Any:
 
 
 def all_v2_summary_ops() -> Any:
-    """The summary ops of the default graph; None where ops are executed at once."""
+    """The summary ops of the default graph; None in eager mode."""
     if context.executing_eagerly():
         return None
     return ops.get_collection(_SUMMARY_COLLECTION)
@@ -79,8 +79,7 @@ all_summary_ops = all_v2_summary_ops
 
 
 def summary_writer_initializer_op() -> Any:
-    """The ops that open the files of all writers of the graph; RuntimeError where ops are executed at
-    once."""
+    """The ops that open the files of all writers of the graph; RuntimeError in eager mode."""
     if context.executing_eagerly():
         raise RuntimeError(
             "tf.contrib.summary.summary_writer_initializer_op is only supported in graph mode."
@@ -218,8 +217,7 @@ def histogram(name: str, tensor: Any, family: Any = None, step: Any = None) -> A
 def image(
     name: str, tensor: Any, bad_color: Any = None, max_images: int = 3, family: Any = None, step: Any = None
 ) -> Any:
-    """An op that records images [batch, height, width, channels]; `bad_color`: where numbers are not
-    finite."""
+    """An op that records images [batch, height, width, channels]; `bad_color`: for non-finite pixels."""
     color = constant_op.constant([255, 0, 0, 255], dtype=dtypes.uint8) if bad_color is None else bad_color
     return _written(
         name, tensor, family, step, gen_summary_ops.write_image_summary, color, max_images=max_images
@@ -245,7 +243,7 @@ def graph(param: Any, step: Any = None, name: Any = None) -> Any:
     """Writes a graph: a Graph, GraphDef, or a tensor of the bytes of one.
 
     Raises:
-      TypeError: where ops are executed at once, for anything but a graph.
+      TypeError: in eager mode, for anything but a graph.
     """
     if not context.executing_eagerly() and not isinstance(param, ops.Tensor):
         raise TypeError(

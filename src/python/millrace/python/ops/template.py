@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that make their variables once and share them in later calls: tf.make_template."""
+"""tf.make_template: functions that make variables in the first call and share them in later calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_template(
       create_scope_now_: whether the scope is made now, not in the first call.
       unique_name_: name of the scope, used as it is.
       custom_getter_: a custom getter of the scope.
-      **kwargs: arguments that each call passes on.
+      **kwargs: arguments that are passed to `func_` in each call.
 
     Raises:
       ValueError: `name_` is None.
@@ -100,7 +100,7 @@ class Template(trackable.Trackable):  # type: ignore[misc]
             if self._variables_created:
                 after = [len(ops.get_collection_ref(key)) for key in keys]
                 if after[0] > before[0]:
-                    # A variable made by tf.Variable is not shared.
+                    # Variables made by tf.Variable cannot be shared.
                     raise ValueError(
                         "Trainable variable created when calling a template after the first time, perhaps you used "
                         "tf.Variable when you meant tf.get_variable: %s"

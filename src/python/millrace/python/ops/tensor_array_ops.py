@@ -19,7 +19,7 @@ from millrace.python.platform import tf_logging as logging
 
 
 def _check_dtypes(value: Any, dtype: Any) -> None:
-    """Warns of a value whose type is not that of the array: the step will fail."""
+    """Logs an error for a value whose type is not that of the array: the step will fail."""
     if value.dtype.base_dtype != dtype:
         logging.error(
             "Error: Input value {} has dtype {}, but expected dtype {}.".format(value, value.dtype, dtype)
@@ -59,13 +59,13 @@ class TensorArray:
         Args:
           dtype: type of the elements.
           size: the number of elements, an int32 scalar.
-          dynamic_size: whether writes beyond the size make the array larger.
+          dynamic_size: whether writes beyond the end enlarge the array.
           clear_after_read: whether an element can be read only once (the default).
           tensor_array_name: name of the resource.
           handle, flow: an existing array.
           infer_shape: whether all elements have one shape.
           element_shape: that shape, as far as it is known.
-          colocate_with_first_write_call: whether the array lies where its first element is made.
+          colocate_with_first_write_call: whether the array is on the device of its first written element.
           name: name scope.
 
         Raises:
@@ -79,7 +79,7 @@ class TensorArray:
         self._colocate_with_first_write_call = colocate_with_first_write_call
         self._colocate_with: Any = [] if colocate_with_first_write_call else None
         self._infer_shape = infer_shape
-        # Shared by all TensorArrays of one handle, so that a write in a loop tells readers after it.
+        # Shared by all TensorArrays of one handle, so that reads know the shapes of writes in a loop.
         self._element_shape: list[Any] = (
             [] if element_shape is None else [tensor_shape.TensorShape(element_shape)]
         )
@@ -163,7 +163,7 @@ class TensorArray:
         return self._dynamic_size
 
     def _check_element_shape(self, shape: Any) -> None:
-        """Raises ValueError for an element of another shape; what `shape` tells of all of them is remembered."""
+        """Raises ValueError for an element of another shape; keeps `shape` as the shape of elements."""
         if not shape.is_compatible_with(self.element_shape):
             raise ValueError("Inconsistent shapes: saw %s but expected %s " % (shape, self.element_shape))
         if self._infer_shape:
@@ -415,5 +415,5 @@ type_spec.register_type_spec_from_value_converter(
 )
 
 
-# Names of the kinds of TensorArrays of other versions: here there is one.
+# Names of TensorFlow's kinds of TensorArrays: here there is one.
 _GraphTensorArray = TensorArray

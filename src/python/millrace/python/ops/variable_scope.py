@@ -72,7 +72,7 @@ def get_variable(
     """Returns the variable `name` of the current variable scope: a new one, or an existing one where it is reused.
 
     Args:
-      name: name, to which the scope's is put in front.
+      name: the name within the current variable scope.
       shape: the shape; not with an initial value.
       dtype: the type, by default the scope's (float32).
       initializer: a function (shape, dtype=, partition_info=), a class of such, or an initial value; by default
@@ -80,9 +80,9 @@ def get_variable(
       regularizer: a function of the variable whose result is added to the regularisation losses.
       trainable: whether optimizers change it (default: true).
       collections: keys of collections, by default that of the global variables.
-      caching_device: where a copy for readers lies.
-      partitioner: a function (shape=, dtype=) that says in how many parts each axis is cut.
-      validate_shape: whether the shape is known and stays.
+      caching_device: the device on which a copy for readers is kept.
+      partitioner: a function (shape=, dtype=) that returns into how many parts each axis is split.
+      validate_shape: whether the shape must be known and cannot change.
       use_resource: whether to make a resource variable.
       custom_getter: a function (getter, name, ...) that is called instead of the getter.
       constraint: a function that optimizers apply after updates.
@@ -92,7 +92,8 @@ def get_variable(
       a Variable or a PartitionedVariable.
 
     Raises:
-      ValueError: the variable exists and may not be reused, or the other way round, or it does not fit.
+      ValueError: the variable exists but is not to be reused, does not exist but is to be reused, or has
+        another shape or type.
     """
     return get_variable_scope().get_variable(
         _get_default_variable_store(),
@@ -156,7 +157,7 @@ def get_local_variable(
 
 
 def _get_unique_variable_scope(prefix: str) -> str:
-    """`prefix`, or `prefix`_i where there is such a scope already."""
+    """`prefix`, or `prefix`_i if a scope of that name was opened already."""
     store = get_variable_scope_store()
     current_scope = get_variable_scope()
     name = current_scope.name + "/" + prefix if current_scope.name else prefix
@@ -223,7 +224,7 @@ class variable_scope:
         if self._default_name is None and self._name_or_scope is None:
             raise TypeError("If default_name is None then name_or_scope is required")
         if self._reuse is False:
-            # Scopes always inherit, so that False says nothing.
+            # Scopes always inherit `reuse`, so False has no effect.
             self._reuse = None
         if not (self._reuse is True or self._reuse is None or self._reuse is AUTO_REUSE):
             raise ValueError("The reuse parameter must be True or False or None.")
@@ -240,7 +241,7 @@ class variable_scope:
         self._graph_context_manager: Any = None
 
     def __enter__(self) -> VariableScope:
-        # Nothing is made the default graph where ops are executed at once either.
+        # In eager mode and in a function's body the default graph stays.
         self._building_function = self._graph is None or ops.get_default_graph().building_function
         if not self._building_function:
             self._graph_context_manager = self._graph.as_default()  # type: ignore[union-attr]
@@ -332,7 +333,7 @@ def variable_op_scope(
     use_resource: Any = None,
     constraint: Any = None,
 ) -> Iterator[VariableScope]:
-    """A variable scope with its arguments in the order of old versions."""
+    """Deprecated: `variable_scope` with another order of arguments."""
     from millrace.python.platform import tf_logging as logging
 
     logging.warn(

@@ -39,7 +39,7 @@ def all_variables() -> Any:
 
 
 def _all_saveable_objects(scope: str | None = None) -> Any:
-    """The global variables and what else a Saver writes."""
+    """The global variables and other saveable objects, which a Saver writes by default."""
     return ops.get_collection(ops.GraphKeys.GLOBAL_VARIABLES, scope) + ops.get_collection(
         ops.GraphKeys.SAVEABLE_OBJECTS, scope
     )
@@ -138,7 +138,7 @@ def report_uninitialized_variables(var_list: Any = None, name: str = "report_uni
                 if op.type in ("Variable", "VariableV2", "AutoReloadVariable")
             ]
     with ops.name_scope(name):
-        # Names lie in host memory.
+        # Strings are kept in host memory.
         with ops.device("/cpu:0"):
             if not var_list:
                 return array_ops.constant([], dtype=dtypes.string)

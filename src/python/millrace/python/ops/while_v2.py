@@ -30,7 +30,7 @@ def while_loop(
       body: a function of the loop variables that returns their next values.
       loop_vars: a structure of tensors and TensorArrays.
       shape_invariants: shapes that the loop variables have in all iterations.
-      parallel_iterations: how many iterations may run at once.
+      parallel_iterations: how many iterations may run in parallel.
       maximum_iterations: the largest number of iterations.
       name: of the operation.
       return_same_structure: whether a single result stays in a list.
@@ -73,7 +73,7 @@ def while_loop(
     results = list(results)[2 : 2 + len(tensors)]
     for result, spec in zip(results, specs):
         result.set_shape(spec.shape)
-    # A result that is fetched does not need the others.
+    # Through identities, so that fetching one result does not need the others.
     with ops.name_scope(scope):
         results = [array_ops.identity(result) for result in results]
     packed = pack(results)
@@ -83,7 +83,7 @@ def while_loop(
 
 
 def _within(shape: Any, invariant: Any) -> bool:
-    """Whether all values of a shape are values of the other."""
+    """Whether `shape` is as specific as `invariant`, or more."""
     if invariant.ndims is None:
         return True
     if shape.ndims != invariant.ndims:

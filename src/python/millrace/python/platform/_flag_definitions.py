@@ -52,12 +52,12 @@ __all__ = [
 ]
 
 
-# Names that arguments of DEFINE_* had before they were those of absl.
+# Old names of arguments of DEFINE_*, before absl's.
 _OLD_NAMES = {"flag_name": "name", "default_value": "default", "docstring": "help"}
 
 
 def takes_old_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that also takes the old names, of a function that defines a flag."""
+    """Wraps a function that defines a flag, so that it accepts the old names of arguments."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -75,7 +75,7 @@ def takes_old_names(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def disclaim(absl_flags: Any) -> None:
-    """Has absl attribute flags that this module defines to the module that calls it."""
+    """Makes absl attribute flags to the modules that call this one."""
     absl_flags.disclaim_key_flags()
 
 
@@ -223,7 +223,7 @@ def DEFINE_enum_class(  # noqa: N802
 def DEFINE_list(
     name: str, default: Any, help: Any, flag_values: Any = FLAGS, **args: Any
 ) -> None:  # noqa: A002, N802
-    """Defines a flag of strings with commas between."""
+    """Defines a flag of comma-separated strings."""
     DEFINE(parsers.ListParser(), name, default, help, flag_values, parsers.CsvListSerializer(","), **args)
 
 
@@ -236,7 +236,7 @@ def DEFINE_spaceseplist(  # noqa: N802
     flag_values: Any = FLAGS,
     **args: Any,  # noqa: A002
 ) -> None:
-    """Defines a flag of strings with spaces between."""
+    """Defines a flag of space-separated strings."""
     parser = parsers.WhitespaceSeparatedListParser(comma_compat=comma_compat)
     DEFINE(parser, name, default, help, flag_values, parsers.ListSerializer(" "), **args)
 
@@ -260,7 +260,7 @@ def DEFINE_multi(  # noqa: N802
 def DEFINE_multi_string(
     name: str, default: Any, help: Any, flag_values: Any = FLAGS, **args: Any
 ) -> None:  # noqa: A002, N802
-    """Defines a flag of a list of strings, one by one."""
+    """Defines a repeatable flag of strings, whose value is their list."""
     DEFINE_multi(
         parsers.ArgumentParser(), parsers.ArgumentSerializer(), name, default, help, flag_values, **args
     )
@@ -276,7 +276,7 @@ def DEFINE_multi_integer(  # noqa: N802
     flag_values: Any = FLAGS,
     **args: Any,
 ) -> None:
-    """Defines a flag of a list of integers, one by one."""
+    """Defines a repeatable flag of integers, whose value is their list."""
     parser = parsers.IntegerParser(lower_bound, upper_bound)
     DEFINE_multi(parser, parsers.ArgumentSerializer(), name, default, help, flag_values, **args)
 
@@ -291,7 +291,7 @@ def DEFINE_multi_float(  # noqa: N802
     flag_values: Any = FLAGS,
     **args: Any,
 ) -> None:
-    """Defines a flag of a list of floats, one by one."""
+    """Defines a repeatable flag of floats, whose value is their list."""
     parser = parsers.FloatParser(lower_bound, upper_bound)
     DEFINE_multi(parser, parsers.ArgumentSerializer(), name, default, help, flag_values, **args)
 
@@ -306,7 +306,7 @@ def DEFINE_multi_enum(  # noqa: N802
     case_sensitive: bool = True,
     **args: Any,
 ) -> None:
-    """Defines a flag of a list of strings out of some, one by one."""
+    """Defines a repeatable flag of enumerated strings, whose value is their list."""
     parser = parsers.EnumParser(enum_values, case_sensitive)
     text = "<%s>: %s" % ("|".join(enum_values), help)
     DEFINE_multi(parser, parsers.ArgumentSerializer(), name, default, text, flag_values, **args)
@@ -324,7 +324,7 @@ def register_validator(
 ) -> None:
     """Checks a flag's value with `checker(value)` after parsing and when it is set.
 
-    A false result, or ValidationError, refuses the value.
+    A false result, or ValidationError, rejects the value.
     """
 
     def check(values: Any) -> None:
@@ -375,7 +375,7 @@ def multi_flags_validator(
 
 
 def mark_flag_as_required(flag_name: str, flag_values: Any = FLAGS) -> None:
-    """Refuses command lines that leave the flag None."""
+    """Rejects command lines that leave the flag None."""
     register_validator(
         flag_name,
         lambda value: value is not None,
@@ -460,7 +460,7 @@ def flag_dict_to_args(flag_map: dict[str, Any], multi_flags: Any = None) -> Any:
 
 
 def get_help_width() -> int:
-    """Columns of the terminal."""
+    """The width of the terminal in columns."""
     return max(shutil.get_terminal_size((80, 24)).columns, 40)
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Parsers of flag values, and what writes values back as text."""
+"""Parsers and serializers of flag values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CsvListSerializer(ArgumentSerializer):
 
 
 class ArgumentParser:
-    """Parser of strings, and base of the others: `parse` raises ValueError or TypeError for what it refuses."""
+    """Parser of strings, and base of the others: `parse` raises ValueError or TypeError on errors."""
 
     syntactic_help = ""
 
@@ -209,7 +209,7 @@ class BaseListParser(ArgumentParser):
 
 
 class ListParser(BaseListParser):
-    """Parser of strings with commas between; quotes as in CSV files."""
+    """Parser of comma-separated strings, quoted as in CSV files."""
 
     def __init__(self) -> None:
         super().__init__(",", "comma")
@@ -226,7 +226,7 @@ class ListParser(BaseListParser):
 
 
 class WhitespaceSeparatedListParser(BaseListParser):
-    """Parser of strings with spaces, and on request commas, between."""
+    """Parser of strings separated by white space and, on request, commas."""
 
     def __init__(self, comma_compat: bool = False) -> None:
         self._comma_compat = comma_compat

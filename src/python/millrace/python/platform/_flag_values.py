@@ -37,11 +37,11 @@ class DuplicateFlagError(Error):
 
 
 class IllegalFlagValueError(Error):
-    """The value given for a flag is none of its type."""
+    """The value given for a flag is not of its type."""
 
 
 class ValidationError(Error):
-    """A validator refused the values."""
+    """A validator rejected the values."""
 
 
 class UnrecognizedFlagError(Error):
@@ -145,7 +145,7 @@ class Flag:
 
 
 def _undefined_but_allowed(args: list[str]) -> set[str]:
-    """The names of `--undefok`: flags of these need not be defined."""
+    """The names in `--undefok`: flags that may be undefined."""
     names: set[str] = set()
     for place, arg in enumerate(args):
         name, equals, value = arg.lstrip("-").partition("=")
@@ -253,7 +253,7 @@ class FlagValues:
         object.__setattr__(self, "_parsed", True)
 
     def unparse_flags(self) -> None:
-        """Forgets the command line."""
+        """Discards the parsed command line."""
         for flag in set(self._flags.values()):
             flag.unparse()
         object.__setattr__(self, "_parsed", False)
@@ -289,7 +289,7 @@ class FlagValues:
     def read_flags_from_files(self, argv: Any, force_gnu: bool = True) -> list[str]:
         """The arguments with those of the files that `--flagfile` names in its place.
 
-        A file has a flag in each line; empty lines and those that begin with # or // count for nothing.
+        A file has a flag in each line; empty lines and those that begin with # or // are ignored.
         """
         return self._expanded(list(argv), ())
 
@@ -324,14 +324,14 @@ class FlagValues:
 
         Args:
           argv: name of the program and its arguments.
-          known_only: leave flags that are not defined among the arguments.
+          known_only: whether undefined flags are left among the arguments.
 
         Returns:
           The name and the arguments that are not flags.
 
         Raises:
           UnrecognizedFlagError: for a flag that is not defined, unless `known_only`.
-          IllegalFlagValueError: for a value that is none, or that a validator refuses.
+          IllegalFlagValueError: for an invalid value, or one that a validator rejects.
         """
         if isinstance(argv, (str, bytes)):
             raise TypeError("argv should be a tuple/list of strings, not bytes or string.")
@@ -441,8 +441,7 @@ class FlagValues:
 
 
 class _FlagValuesWrapper:
-    """FLAGS: a registry that parses sys.argv by itself when a flag is read first, and passes over what is not a flag
-    of the program."""
+    """FLAGS: a registry that parses sys.argv when a flag is first read, and ignores other arguments."""
 
     def __init__(self, flags_object: FlagValues) -> None:
         self.__dict__["__wrapped"] = flags_object
@@ -456,7 +455,7 @@ class _FlagValuesWrapper:
         wrapped = self.__dict__["__wrapped"]
         if name == "__flags":  # the dict of all flags, which programs print
             return wrapped._flags() if callable(wrapped._flags) else wrapped._flags
-        if name == "_parse_flags":  # of TensorFlow 1.2
+        if name == "_parse_flags":  # names of TensorFlow 1.2
             return lambda args=None: wrapped(sys.argv if args is None else [sys.argv[0], *args], True)[1:]
         if name in wrapped and not wrapped.is_parsed():
             wrapped(sys.argv, known_only=True)

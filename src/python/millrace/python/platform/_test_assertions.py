@@ -60,7 +60,7 @@ class TestCase(unittest.TestCase):
         self.assertCountEqual(expected_seq, actual_seq, msg)
 
     def assertSameElements(self, expected_seq: Any, actual_seq: Any, msg: Any = None) -> None:  # noqa: N802
-        """The same elements, however often and in any order."""
+        """Asserts that both have the same elements, regardless of repetitions and order."""
         try:
             same = set(expected_seq) == set(actual_seq)
         except TypeError:
@@ -135,7 +135,7 @@ class TestCase(unittest.TestCase):
                         self.assertLess(smaller, bigger)
 
     def assertRegexMatch(self, actual_str: Any, regexes: Any, message: Any = None) -> None:  # noqa: N802
-        """One of the expressions is found in the string."""
+        """Asserts that one of the expressions is found in the string."""
         patterns = [regexes] if isinstance(regexes, (str, bytes)) else regexes
         if not any(re.search(r, actual_str, re.MULTILINE) for r in patterns):
             self.fail('"%s" does not contain any of %s. %s' % (actual_str, patterns, message or ""))
@@ -148,7 +148,7 @@ class TestCase(unittest.TestCase):
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """The error has exactly this text."""
+        """Asserts that the error has exactly this text."""
         expression = "^%s$" % re.escape(expected_exception_message)
         if callable_obj is None:
             return self.assertRaisesRegex(expected_exception, expression)

@@ -42,7 +42,7 @@ def run(main: Any = None, argv: Any = None) -> None:
     main = main or _sys.modules["__main__"].main
     absl_app: Any = _sys.modules.get("absl.app")
     if absl_app is not None:
-        # A program that uses absl.app, too, expects what that sets up: logging, handlers of exceptions, calls after.
+        # Programs that also use absl.app expect its setup: logging, exception handlers, callbacks.
         absl_app.run(main=main, argv=args, flags_parser=lambda rest: flags.FLAGS(rest, known_only=True))
         return
     if _wants_help(args):

@@ -14,13 +14,13 @@ from typing import Any
 from millrace.python.platform import tf_logging as logging
 
 GLOBAL_BENCHMARK_REGISTRY: set[Any] = set()
-# A folder or prefix: each result is written there, too.
+# Environment variable with a folder or prefix to which results are written.
 TEST_REPORTER_TEST_ENV = "TEST_REPORT_FILE_PREFIX"
 _BENCHMARK_METHOD = re.compile("benchmark.*")
 
 
 class _BenchmarkRegistrar(type):
-    """Metaclass that notes every benchmark class that is defined."""
+    """Metaclass that registers every benchmark class."""
 
     def __new__(mcs, clsname: str, base: Any, attrs: Any) -> Any:
         newclass = super().__new__(mcs, clsname, base, attrs)
@@ -121,7 +121,7 @@ def _global_report_benchmark(
 
 
 def benchmark_config() -> Any:
-    """ConfigProto for benchmarks: no rewriting of dependencies, so that measured ops stay."""
+    """ConfigProto for benchmarks: without dependency optimization, which may remove measured ops."""
     from millrace.core.protobuf import config_pb2
     from millrace.core.protobuf import rewriter_config_pb2
 
@@ -156,14 +156,15 @@ class TensorFlowBenchmark(Benchmark):
         extras: Any = None,
         mbs: float = 0,
     ) -> dict[str, Any]:
-        """Runs an op again and again, and reports the median.
+        """Runs an op repeatedly, and reports the median.
 
         Args:
-          burn_iters, min_iters: runs before and while time is taken.
-          store_trace: put a trace of a further run into the extras that are returned, as "full_trace_chrome_format".
-          store_memory_usage: put the most memory that each allocator gave into the extras.
+          burn_iters, min_iters: the number of runs before measuring, and of measured runs.
+          store_trace: whether to add a trace of another run to the returned extras, as
+            "full_trace_chrome_format".
+          store_memory_usage: whether to add the peak memory of each allocator to the extras.
           extras: further values by name.
-          mbs: megabytes that a run works on.
+          mbs: megabytes that a run processes.
 
         Returns:
           The reported values, as a dict.

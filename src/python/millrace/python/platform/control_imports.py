@@ -1,4 +1,4 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Switches of how the package was published."""
+"""Flags of the package's distribution."""
 USE_OSS = True

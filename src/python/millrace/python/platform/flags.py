@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flags of the command line: DEFINE_string("name", default, help), then FLAGS.name.
 
-Where the package absl is installed, these are its flags, so that programs may define flags through either. Everywhere
-else the modules _flag_* replace it.
+If the package absl is installed, these are its flags, so that programs may define flags through either;
+otherwise the modules _flag_* replace it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Files by the names that they had in tf.gfile."""
+"""Files, under the names of tf.gfile."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class GFile(_FileIO):
 
 
 class FastGFile(_FileIO):
-    """The same under its older name."""
+    """The older name of GFile."""
 
     def __init__(self, name: Any, mode: str = "r") -> None:
         super().__init__(name=name, mode=mode)
 
 
-# Does not need `Open(name, mode)` to be a class of its own.
+# `Open(name, mode)` is the same class.
 Open = GFile

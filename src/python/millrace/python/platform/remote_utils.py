@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the ways to talk to servers."""
+"""Names of communication protocols of servers."""
 from __future__ import annotations
 
 

@@ -32,7 +32,7 @@ def get_data_files_path() -> str:
 
 
 def get_root_dir_with_all_resources() -> str:
-    """The root under which data files lie: the folder of the module that calls this, outside of Bazel."""
+    """The root folder of data files: the folder of the calling module."""
     folder = _folder_of_caller(2)
     for marker in (".runfiles", "site-packages", "dist-packages"):
         before, found, _ = folder.partition(marker)
@@ -47,5 +47,5 @@ def get_path_to_datafile(path: Any) -> str:
 
 
 def readahead_file_path(path: Any, readahead: str = "128M") -> Any:
-    """`path` itself: reading ahead is the system's business."""
+    """Returns `path`: read-ahead is left to the operating system."""
     return path

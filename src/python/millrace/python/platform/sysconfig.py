@@ -22,13 +22,13 @@ def _first_with(file: str, *folders: str) -> str:
 
 def get_include() -> str:
     """The folder with the headers of the C API and for user-defined ops."""
-    # In a wheel and a build folder; below the prefix of an installation.
+    # Either in a wheel or build folder, or below the prefix of an installation.
     return _first_with("tensorflow/core/framework/op.h", "include", "../../../../include")
 
 
 def get_lib() -> str:
     """The folder with the library with which user-defined ops are linked."""
-    # In a wheel; in a build folder; below the prefix of an installation.
+    # Either in a wheel, in a build folder, or below the prefix of an installation.
     multiarch = _sysconfig.get_config_var("MULTIARCH") or ""
     return _first_with("libtensorflow.so.1", "lib", "../../lib", "../../..", "../../../" + multiarch)
 

@@ -90,7 +90,7 @@ def exception(msg: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def vlog(level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
-    """Logs messages for developers; those of a higher `level` are rarer wanted."""
+    """Logs debug messages; higher levels are more detailed."""
     get_logger().log(level, msg, *args, **kwargs)
 
 
@@ -99,7 +99,7 @@ def TaskLevelStatusMessage(msg: Any) -> None:  # noqa: N802
 
 
 def flush() -> None:
-    """Does nothing: handlers write at once."""
+    """Does nothing: handlers write immediately."""
 
 
 def _get_next_log_count_per_token(token: Any) -> int:
@@ -169,12 +169,12 @@ def google2_log_prefix(
 
 
 def get_verbosity() -> int:
-    """The least level that is logged."""
+    """The minimum level that is logged."""
     return get_logger().getEffectiveLevel()
 
 
 def set_verbosity(v: Any) -> None:
-    """Sets the least level that is logged: DEBUG, INFO, WARN, ERROR or FATAL."""
+    """Sets the minimum level that is logged: DEBUG, INFO, WARN, ERROR or FATAL."""
     get_logger().setLevel(v)
 
 

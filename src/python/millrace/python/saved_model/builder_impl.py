@@ -22,10 +22,13 @@ class _SavedModelBuilder:
     """Common part: `add_meta_graph_and_variables` first, `add_meta_graph` for further graphs, then `save`."""
 
     def __init__(self, export_dir: Any) -> None:
-        """Args: export_dir: folder to make.
+        """Makes the folder.
+
+        Args:
+          export_dir: the folder, which must not exist or be empty.
 
         Raises:
-          AssertionError: if it exists and holds anything.
+          AssertionError: if it exists and is not empty.
         """
         from millrace.core.protobuf import saved_model_pb2
 
@@ -94,7 +97,7 @@ class _SavedModelBuilder:
                 )
 
     def _maybe_create_saver(self, saver: Any = None) -> Any:
-        """A saver of all variables, sharded, which writes format 2 and may find nothing to save."""
+        """A sharded saver of all variables, which writes format 2 and allows graphs without variables."""
         if not saver:
             saver = tf_saver.Saver(
                 variables._all_saveable_objects(), sharded=True, write_version=2, allow_empty=True
@@ -113,7 +116,7 @@ class _SavedModelBuilder:
         strip_default_attrs: bool,
         assets: Any,
     ) -> None:
-        # Only the saver of this model is in it, so that it is found again.
+        # The collection then has only the saver of this model, which the loader uses.
         meta_graph_def = saver.export_meta_graph(
             clear_devices=clear_devices, strip_default_attrs=strip_default_attrs
         )
@@ -146,7 +149,7 @@ class _SavedModelBuilder:
 
 
 class SavedModelBuilder(_SavedModelBuilder):
-    """Writes SavedModels in the form of version 1: assets and initialising ops in collections.
+    """Writes SavedModels in the format of version 1, with assets and initialising ops in collections.
 
     builder = tf.saved_model.builder.SavedModelBuilder(export_dir)
     builder.add_meta_graph_and_variables(sess, [tf.saved_model.tag_constants.SERVING], signature_def_map={...})
@@ -187,12 +190,12 @@ class SavedModelBuilder(_SavedModelBuilder):
           signature_def_map: SignatureDefs by names.
           assets_collection: string tensors with names of files to copy.
           legacy_init_op, main_op: op to run after loading; at most one.
-          clear_devices: drop the devices that nodes request.
-          strip_default_attrs: leave attributes that have their defaults out.
+          clear_devices: whether to remove the devices of nodes.
+          strip_default_attrs: whether to leave out attributes with default values.
           saver: Saver that writes format 2; made if None.
 
         Raises:
-          AssertionError: if no variables were saved yet, or a signature is not whole.
+          AssertionError: if no variables were saved yet, or a signature is incomplete.
         """
         if not self._has_saved_variables:
             raise AssertionError(
@@ -216,14 +219,14 @@ class SavedModelBuilder(_SavedModelBuilder):
         strip_default_attrs: bool = False,
         saver: Any = None,
     ) -> None:
-        """Adds the graph of the session, and saves its variables: once for a model.
+        """Adds the graph of the session, and saves its variables. Called once for a model.
 
         Args:
           sess: session with the variables.
           others: as in `add_meta_graph`.
 
         Raises:
-          AssertionError: if variables were saved already, or a signature is not whole.
+          AssertionError: if variables were saved already, or a signature is incomplete.
         """
         if self._has_saved_variables:
             raise AssertionError(
@@ -260,7 +263,7 @@ def _asset_file_def_writer(meta_graph_def: Any) -> Any:
 
 
 def _maybe_save_assets(write_fn: Any, assets_to_add: Any = None) -> dict[str, Any]:
-    """From names in the model to paths of the files that asset tensors name; different files get different names."""
+    """Returns a dict from names in the model to paths of asset files; different files get different names."""
     asset_filename_map: dict[str, Any] = {}
     if assets_to_add is None:
         return asset_filename_map
@@ -307,7 +310,7 @@ def copy_assets_to_destination_dir(asset_filename_map: dict[str, Any], destinati
     assets_destination_dir = saved_model_utils.get_or_create_assets_dir(destination_dir)
     for asset_basename, asset_source_filepath in asset_filename_map.items():
         destination = os.path.join(compat.as_text(assets_destination_dir), compat.as_text(asset_basename))
-        # A model that was loaded and is written again has its assets there.
+        # A loaded model that is written again has its assets at their destination.
         if asset_source_filepath != destination and not file_io.file_exists(destination):
             file_io.copy(asset_source_filepath, destination)
     tf_logging.info("Assets written to: %s", compat.as_text(assets_destination_dir))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions out of the messages of a SavedObjectGraph and the library of its graph."""
+"""Functions, from the messages of a SavedObjectGraph and the library of its graph."""
 from __future__ import annotations
 
 from typing import Any
@@ -14,7 +14,7 @@ from millrace.python.util import nest
 
 
 def _rename(library: Any, suffix: str) -> None:
-    """Gives all functions of a library names of their own."""
+    """Makes the names of all functions of a library unique."""
     names = {f.signature.name: "%s_%s" % (f.signature.name, suffix) for f in library.function}
 
     def rename_in(attrs: Any) -> None:
@@ -54,7 +54,7 @@ class Library:
         return self._library.function[self._given[name]]
 
     def needed_by(self, fdef: Any) -> Any:
-        """The library of the functions that one calls, itself left out."""
+        """The library of the functions that a function calls, without itself."""
         from millrace.core.framework import graph_pb2
 
         found: dict[str, Any] = {}
@@ -152,7 +152,7 @@ def _pack(structure: Any, outputs: list[Any]) -> Any:
 
 
 class RestoredFunction(def_function.Function):
-    """A function of a model: calls find the body that was saved for such arguments."""
+    """A function of a model: a call runs the body that was saved for arguments of its types."""
 
     def __init__(self, name: str, function_spec: Any, concrete_functions: list[Any]) -> None:
         coder = nested_structure_coder.StructureCoder()
@@ -217,10 +217,10 @@ class RestoredFunction(def_function.Function):
 
 
 def _fitting(concrete: Any, args: Any, kwargs: Any, convert: bool = True) -> Any:
-    """The tensors for a body, None where the arguments are not such."""
+    """The tensors for a body, or None if the arguments do not match its signature."""
     expected = concrete.structured_input_signature
     try:
-        # Lists may stand where a tensor is expected.
+        # Lists may be converted to tensors.
         given = nest.flatten_up_to(expected, (tuple(args), kwargs))
     except (TypeError, ValueError):
         return None

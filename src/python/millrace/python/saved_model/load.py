@@ -16,7 +16,7 @@ from millrace.python.util import compat
 
 
 class RestoredResource(tracking.TrackableResource):
-    """A table or the like, made by a function of the model."""
+    """A table or similar resource, made by a function of the model."""
 
     _create: Any = None
     _fill: Any = None
@@ -144,7 +144,7 @@ class Loader:
             return data_structures.ListWrapper()
 
         class _UserObject(tracking.AutoTrackable):
-            """An object of a model; each has a class of its own, which may become callable."""
+            """An object of a model; each has its own class, so that it may be made callable."""
 
         return _UserObject()
 
@@ -195,7 +195,7 @@ class Loader:
 
 
 def _tensor_of(obj: Any) -> Any:
-    """What functions get that capture an object."""
+    """The tensor that functions get for a captured object."""
     if isinstance(obj, variables.Variable):
         return obj.handle  # type: ignore[attr-defined]
     if isinstance(obj, tracking.TrackableAsset):
@@ -216,17 +216,17 @@ def load(export_dir: Any, tags: Any = None) -> Any:
 
     Args:
       export_dir: folder of the model.
-      tags: of the graph to load; None for models that have one.
+      tags: the tags of the graph to load; None for models with one graph.
 
     Returns:
-      An object with the attributes of the one that was saved (variables, functions, further objects, containers), and
-      `signatures`, a map from names to functions that take tensors by names and return dicts. A model that sessions
-      wrote gives `signatures`, `variables`, `graph` and `prune(feeds, fetches)`. Where graphs are made, values of
-      variables are read by their initializers.
+      An object with the attributes of the one that was saved (variables, functions, further objects,
+      containers), and `signatures`, a map from names to functions that take tensors by names and return
+      dicts. A model written by SavedModelBuilder has `signatures`, `variables`, `graph` and `prune(feeds,
+      fetches)`. In graph mode, initializers read the values of variables.
 
     Raises:
       OSError: there is no model.
-      ValueError: the tags are not those of the model, or it is damaged.
+      ValueError: the model has no graph with the tags, or is corrupt.
     """
     export_dir = compat.as_str(os.fspath(export_dir))
     model = loader_impl.parse_saved_model(export_dir)

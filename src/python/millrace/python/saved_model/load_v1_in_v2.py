@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""SavedModels that sessions wrote, as objects: a session of their own runs their graph."""
+"""SavedModels of version 1 as objects, whose graph runs in its own session."""
 from __future__ import annotations
 
 from typing import Any
@@ -36,7 +36,7 @@ class SessionFunction:
           kwargs: values by names of feeds.
 
         Raises:
-          TypeError: other arguments than the function has.
+          TypeError: an argument is missing or unknown.
         """
         names = list(self._feeds)
         given = dict(zip(names, args), **kwargs)
@@ -50,7 +50,7 @@ class SessionFunction:
 
 
 class SessionModel(tracking.AutoTrackable):
-    """A model of sessions: `graph`, `variables`, `signatures` and `prune`."""
+    """A model of version 1: `graph`, `variables`, `signatures` and `prune`."""
 
     def __init__(self, export_dir: str, tags: Any) -> None:
         self.graph = ops.Graph()

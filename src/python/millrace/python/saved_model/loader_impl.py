@@ -89,7 +89,7 @@ def _get_main_op_tensor(meta_graph_def_to_load: Any, init_op_key: str = constant
 
 
 def get_init_op(meta_graph_def: Any, import_scope: str | None = None) -> Any:
-    """The op to run after loading, wherever the model keeps it, or None."""
+    """The op to run after loading, in the form of version 1 or 2, or None."""
     op_signature_key = constants.INIT_OP_SIGNATURE_KEY
     if op_signature_key in meta_graph_def.signature_def:
         return signature_def_utils.load_op_from_signature_def(
@@ -122,14 +122,14 @@ def contains_saved_model(export_dir: Any) -> bool:
 
 
 def load(sess: Any, tags: Any, export_dir: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
-    """Loads a model into a session: its graph, its variables, its assets, and runs what initialises the rest.
+    """Loads a model into a session: its graph, variables and assets; then runs its initialisation op.
 
     Args:
       sess: session whose graph gets the model's.
-      tags: exactly those of one graph of the model.
+      tags: all tags of one graph of the model.
       export_dir: folder of the model.
       import_scope: prefix of the names.
-      saver_kwargs: further arguments of `import_meta_graph`.
+      **saver_kwargs: further arguments of `import_meta_graph`.
 
     Returns:
       The MetaGraphDef.
@@ -141,10 +141,17 @@ def load(sess: Any, tags: Any, export_dir: Any, import_scope: str | None = None,
 
 
 class SavedModelLoader:
-    """Loads graph, variables and the rest of a SavedModel, together or one by one."""
+    """Loads graph, variables and tables of a SavedModel, together or separately."""
 
     def __init__(self, export_dir: Any) -> None:
-        """Args: export_dir: folder of the model. Raises IOError if there is none."""
+        """Reads the model's description.
+
+        Args:
+          export_dir: folder of the model.
+
+        Raises:
+          IOError: there is no model, or it cannot be parsed.
+        """
         self._export_dir = export_dir
         self._variables_path = saved_model_utils.get_variables_path(export_dir)
         self._saved_model = parse_saved_model(export_dir)
@@ -179,7 +186,7 @@ class SavedModelLoader:
         )
 
     def load_graph(self, graph: Any, tags: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
-        """Adds the model's graph to `graph`; returns the Saver and the tensors that were asked for."""
+        """Adds the model's graph to `graph`; returns the Saver and the requested return elements."""
         meta_graph_def = self.get_meta_graph_def_from_tags(tags)
         with graph.as_default():
             return tf_saver._import_meta_graph_with_return_elements(
@@ -210,10 +217,10 @@ class SavedModelLoader:
                 sess.run(fetches=[init_op], feed_dict=asset_tensors_dictionary)
 
     def load(self, sess: Any, tags: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
-        """All of it; returns the MetaGraphDef."""
+        """Loads graph and variables and runs the initialisation op; returns the MetaGraphDef."""
         saver, _ = self.load_graph(sess.graph, tags, import_scope, **saver_kwargs)
         self.restore_variables(sess, saver, import_scope)
         self.run_init_ops(sess, tags, import_scope)
         meta_graph_def = self.get_meta_graph_def_from_tags(tags)
-        # Assets are found by their paths from now on, too.
+        # Makes assets of the loaded graph known by their paths.
         return meta_graph_def

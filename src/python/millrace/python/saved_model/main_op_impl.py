@@ -21,6 +21,6 @@ def main_op() -> Any:
 
 
 def main_op_with_restore(restore_op_name: str) -> Any:
-    """An op that does what `main_op` does after the op of that name, which restores."""
+    """As `main_op`, run after the restore op of the given name."""
     with ops.control_dependencies([main_op()]):
         return control_flow_ops.group(restore_op_name)

@@ -10,7 +10,7 @@ from millrace.python.framework import dtypes, tensor_shape, tensor_spec
 
 
 class NotEncodableError(Exception):
-    """The value has no form as a message."""
+    """The value cannot be encoded as a message."""
 
 
 def _is_named_tuple(value: Any) -> bool:
@@ -32,7 +32,7 @@ class StructureCoder:
         """The StructuredValue of a structure.
 
         Raises:
-          NotEncodableError: it holds a value of another kind.
+          NotEncodableError: it contains a value of another kind.
         """
         from millrace.core.protobuf import struct_pb2
 
@@ -88,7 +88,7 @@ class StructureCoder:
         """The structure of a StructuredValue.
 
         Raises:
-          ValueError: it holds a kind of value that is not known.
+          ValueError: it contains an unknown kind of value.
         """
         kind = proto.WhichOneof("kind")
         if kind in ("bool_value", "int64_value", "float64_value", "string_value"):

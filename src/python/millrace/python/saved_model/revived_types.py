@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Classes of objects that a SavedModel makes again, with their versions."""
+"""Classes of objects that are recreated from a SavedModel, with their versions."""
 from __future__ import annotations
 
 from typing import Any
@@ -40,7 +40,7 @@ class VersionedTypeRegistration:
         return self._object_factory(proto)
 
     def should_load(self, proto: Any) -> bool:
-        """Whether this version reads what another one has written."""
+        """Whether this version can read an object written by another version."""
         if proto.identifier != self.identifier:
             return False
         written = proto.version

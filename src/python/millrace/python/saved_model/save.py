@@ -29,7 +29,7 @@ class _Node:
 
 
 class _ObjectGraph:
-    """The exported objects, their functions and captured objects, each with a number."""
+    """The exported objects, their functions and captured objects, which are numbered."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -174,7 +174,7 @@ class _Exporter:
             self._add_asset(number, compat.as_str(asset.asset_path.numpy()))
 
     def _add_asset(self, number: int, path: str) -> None:
-        """Copies a file, under a name of its own, and names it in the graph."""
+        """Copies a file under a unique name, and adds its name to the graph."""
         folder = utils_impl.get_or_create_assets_dir(self.export_dir)
         stem, end = os.path.splitext(os.path.basename(path))
         name, count = stem + end, 0
@@ -302,7 +302,7 @@ class _Exporter:
 
 
 def save(obj: Any, export_dir: str, signatures: Any = None) -> None:
-    """Writes an object, and all that its attributes lead to, as a SavedModel.
+    """Writes an object, and all objects reachable through attributes, as a SavedModel.
 
     Args:
       obj: a Trackable, such as a `tf.Module` or a `tf.train.Checkpoint`.
@@ -312,8 +312,8 @@ def save(obj: Any, export_dir: str, signatures: Any = None) -> None:
 
     Raises:
       ValueError: `obj` is not trackable, or a signature is no function with known arguments.
-      AssertionError: a function captures an object that no attribute leads to, or a graph is being made.
-      RuntimeError: ops are not executed at once.
+      AssertionError: a function captures an object that is not reachable, or a graph is being built.
+      RuntimeError: eager execution is not enabled.
     """
     from millrace.core.protobuf import saved_model_pb2
 
@@ -340,7 +340,7 @@ def save(obj: Any, export_dir: str, signatures: Any = None) -> None:
     objects.add_constants()
     model = saved_model_pb2.SavedModel(saved_model_schema_version=constants.SAVED_MODEL_SCHEMA_VERSION)
     exporter = _Exporter(objects, export_dir)
-    for concrete in objects.concrete_functions():  # untracked objects are named before anything is written
+    for concrete in objects.concrete_functions():  # raises for untracked objects before anything is written
         function_serialization.serialize_concrete_function(concrete, objects.capture_ids)
     file_io.recursive_create_dir(export_dir)
     model.meta_graphs.add().CopyFrom(exporter.export(made))

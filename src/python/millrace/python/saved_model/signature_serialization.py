@@ -31,7 +31,7 @@ def _valid_signature(concrete_function: Any) -> bool:
 
 
 def find_function_to_export(functions: dict[str, Any]) -> Any:
-    """The one among an object's functions that can be a signature, None if there is none or more than one."""
+    """The only function of an object that can be a signature; None if there is none or more than one."""
     if functions.get(DEFAULT_SIGNATURE_ATTR) is not None:
         return functions[DEFAULT_SIGNATURE_ATTR]
     possible = []
@@ -43,13 +43,13 @@ def find_function_to_export(functions: dict[str, Any]) -> Any:
 
 
 def canonicalize_signatures(signatures: Any) -> dict[str, Any]:
-    """ConcreteFunctions that take and give dicts of tensors, by names of signatures.
+    """ConcreteFunctions that take and return dicts of tensors, by names of signatures.
 
     Args:
       signatures: a function, a dict of functions by names, or None.
 
     Raises:
-      ValueError: one of them is no function with known arguments, or gives something that is no tensor.
+      ValueError: one of them is no function with known arguments, or returns something that is no tensor.
     """
     if signatures is None:
         return {}

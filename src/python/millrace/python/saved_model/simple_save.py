@@ -17,7 +17,7 @@ def simple_save(session: Any, export_dir: Any, inputs: Any, outputs: Any, legacy
     """Writes the session's graph and variables for serving.
 
     Args:
-      session: with the variables.
+      session: session with the variables.
       export_dir: folder to make.
       inputs, outputs: tensors by names.
       legacy_init_op: op to run after loading.

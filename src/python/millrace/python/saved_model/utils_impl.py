@@ -34,7 +34,7 @@ def build_tensor_info(tensor: Any) -> Any:
 
 
 def build_tensor_info_from_op(op: Any) -> Any:
-    """A TensorInfo that names an op, such as the one that initialises."""
+    """A TensorInfo that names an op, such as the initialisation op."""
     from millrace.core.framework import tensor_shape_pb2
     from millrace.core.protobuf import meta_graph_pb2
 
@@ -48,7 +48,7 @@ def get_tensor_from_tensor_info(tensor_info: Any, graph: Any = None, import_scop
 
     Raises:
       KeyError: if the graph has no such tensor.
-      ValueError: if the message names none.
+      ValueError: if the message has no name.
     """
     if not hasattr(tensor_info, "WhichOneof"):
         raise TypeError("Expected a TensorInfo, got: %r" % (tensor_info,))
@@ -78,7 +78,7 @@ def get_element_from_tensor_info(tensor_info: Any, graph: Any = None, import_sco
 
 
 def get_or_create_variables_dir(export_dir: Any) -> str:
-    """The folder of variables, made where it is missing."""
+    """The folder of variables, made if it is missing."""
     variables_dir = get_variables_dir(export_dir)
     if not file_io.file_exists(variables_dir):
         file_io.recursive_create_dir(variables_dir)
@@ -95,7 +95,7 @@ def get_variables_path(export_dir: Any) -> str:
 
 
 def get_or_create_assets_dir(export_dir: Any) -> str:
-    """The folder of assets, made where it is missing."""
+    """The folder of assets, made if it is missing."""
     assets_destination_dir = get_assets_dir(export_dir)
     if not file_io.file_exists(assets_destination_dir):
         file_io.recursive_create_dir(assets_destination_dir)
@@ -111,7 +111,7 @@ def get_debug_dir(export_dir: Any) -> str:
 
 
 def get_or_create_debug_dir(export_dir: Any) -> str:
-    """The folder of debug information, made where it is missing."""
+    """The folder of debug information, made if it is missing."""
     debug_dir = get_debug_dir(export_dir)
     if not file_io.file_exists(debug_dir):
         file_io.recursive_create_dir(debug_dir)

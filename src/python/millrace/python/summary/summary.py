@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Summaries: ops whose output, a serialized Summary, tells TensorBoard what to show."""
+"""Summaries: ops whose output is a serialized Summary, which TensorBoard shows."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def image(
 
     Args:
       tensor: uint8 or float of shape [batch, height, width, channels], with 1, 3 or 4 channels. Floats are
-        scaled to 0..255, about 127 where there are negative ones.
-      max_outputs: the most images of the batch that are shown.
+        scaled to 0..255, with zero at 127 if there are negative values.
+      max_outputs: the maximum number of images of the batch that are shown.
       others: as in `scalar`.
 
     Returns:
@@ -109,11 +109,11 @@ def audio(
     collections: Any = None,
     family: str | None = None,
 ) -> Any:
-    """Summary of sound.
+    """Summary of audio.
 
     Args:
       tensor: float in [-1, 1] of shape [batch, frames, channels] or [batch, frames].
-      sample_rate: float scalar: samples in a second.
+      sample_rate: float scalar: samples per second.
       others: as in `image`.
     """
     with _summary_op_util.summary_scope(name, family=family, values=[tensor]) as (tag, scope):
@@ -139,7 +139,7 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Any:
       name: of the op.
 
     Raises:
-      ValueError: if nothing fits together: the op fails when two summaries have the same tag.
+      ValueError: if an input is invalid. The op fails when two summaries have the same tag.
     """
     name = _summary_op_util.clean_tag(name)
     with ops.name_scope(name, "Merge", inputs):

@@ -17,7 +17,7 @@ TextSummaryPluginData = _collections.namedtuple("TextSummaryPluginData", [])
 
 
 def text_summary(name: str, tensor: Any, collections: Any = None) -> Any:
-    """A TensorSummary of strings for the text page of TensorBoard. Raises ValueError if they are none."""
+    """A TensorSummary of strings for the text page of TensorBoard. Raises ValueError for other types."""
     from millrace.core.framework import summary_pb2
 
     tensor = ops.convert_to_tensor(tensor)

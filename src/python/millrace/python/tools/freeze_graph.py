@@ -30,7 +30,7 @@ def _has_no_variables(sess: Any) -> bool:
 
 
 def _list_of(names: Any) -> Any:
-    """Names that commas separate, as a list; None for none."""
+    """Comma-separated names as a list; None for an empty text."""
     return names.replace(" ", "").split(",") if names else None
 
 
@@ -42,7 +42,7 @@ def _saver_of(sess: Any, input_checkpoint: str, input_meta_graph_def: Any, check
         try:
             tensor = sess.graph.get_tensor_by_name(key + ":0")
         except KeyError:
-            continue  # not in the graph: an optimizer's, for example
+            continue  # variables of the checkpoint that the graph lacks, such as an optimizer's
         var_list[key] = tensor
     try:
         return saver_lib.Saver(var_list=var_list, write_version=checkpoint_version)
@@ -102,9 +102,9 @@ def freeze_graph_with_def_protos(
       input_saver_def: a SaverDef of its saver, or None.
       input_checkpoint: prefix of the checkpoint.
       output_node_names: names of nodes that must stay, with commas between them.
-      restore_op_name, filename_tensor_name: of the graph's own saver; only asked where nothing else fits.
+      restore_op_name, filename_tensor_name: ops of the graph's own saver; used if there is no other one.
       output_graph: the file for the result; none is written when empty.
-      clear_devices: whether nodes ask for no devices in the result.
+      clear_devices: whether to remove the devices of nodes.
       initializer_nodes: operations to be run after variables are restored.
       variable_names_whitelist: the variables that become constants; all when empty.
       variable_names_blacklist: variables that stay.
@@ -121,7 +121,7 @@ def freeze_graph_with_def_protos(
     if not output_node_names:
         print("You need to supply the name of a node to --output_node_names.")
         return -1
-    # The nodes may have been placed where this process has no device.
+    # Nodes may request devices that this process lacks.
     if clear_devices:
         for node in (input_meta_graph_def.graph_def if input_meta_graph_def else input_graph_def).node:
             node.device = ""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Modules above others."""
+"""Folders of packages."""
 from __future__ import annotations
 
 import os
@@ -14,7 +14,7 @@ def get_parent_dir(module: ModuleType) -> str:
 
 
 def get_parent_dir_for_name(module_name: str) -> str | None:
-    """The same by name; None if there is no such module."""
+    """The folder that contains a package, by name; None if there is no such module."""
     name_split = module_name.split(".")
     if not name_split:
         return None

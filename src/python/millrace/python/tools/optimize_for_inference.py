@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a graph that computes the outputs of a trained model with less.
+"""Writes a smaller graph that computes the outputs of a trained model.
 
     python -m millrace.python.tools.optimize_for_inference --input=frozen.pb --output=/tmp/optimized.pb
         --input_names=x --output_names=softmax

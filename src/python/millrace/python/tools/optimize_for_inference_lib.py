@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a graph of a trained model smaller: what only training needs goes, batch norms become part of convolutions."""
+"""Optimizes graphs for inference: removes nodes of training, folds batch norms into convolutions."""
 from __future__ import annotations
 
 import math
@@ -30,14 +30,14 @@ def optimize_for_inference(
     input_graph_def: Any, input_node_names: Any, output_node_names: Any, placeholder_type_enum: Any,
     toco_compatible: bool = False,
 ) -> Any:  # fmt: skip
-    """A GraphDef that computes the same outputs with less.
+    """Returns a smaller GraphDef that computes the same outputs.
 
     Args:
       input_graph_def: the GraphDef of a trained model whose variables are constants.
       input_node_names: names of nodes that become placeholders.
       output_node_names: names of nodes that stay.
       placeholder_type_enum: type of the placeholders, or a list with one for each.
-      toco_compatible: without effect, as resizing and padding stay operations of their own.
+      toco_compatible: ignored, since resizing and padding are never fused.
     """
     del toco_compatible
     ensure_graph_is_valid(input_graph_def)
@@ -51,7 +51,7 @@ def optimize_for_inference(
 
 
 def ensure_graph_is_valid(graph_def: Any) -> None:
-    """Raises ValueError where a name is there twice, or an input is not there."""
+    """Raises ValueError if a name occurs twice, or an input is missing."""
     names = {}
     for node in graph_def.node:
         if node.name in names:
@@ -100,7 +100,7 @@ def _const(name: str, values: Any, like: Any) -> Any:
 
 
 class _Fold:
-    """A batch norm that follows a convolution with constant weights; ValueError says why another is none."""
+    """A batch norm that follows a convolution with constant weights; raises ValueError for others."""
 
     def __init__(self, node: Any, nodes: dict[str, Any]) -> None:
         self.node = node
@@ -184,12 +184,12 @@ def fold_batch_norms(input_graph_def: Any) -> Any:
 
 
 def fuse_resize_and_conv(input_graph_def: Any, output_node_names: Any) -> Any:
-    """The GraphDef itself: there is no operation that resizes, pads and convolves at once."""
+    """Returns the GraphDef: there is no fused operation of resize, pad and convolution."""
     del output_node_names
     return input_graph_def
 
 
 def placeholder_types(text: str) -> Any:
-    """Numbers of types that commas separate; one is no list."""
+    """Parses comma-separated numbers of types; returns a list, or the number if there is one."""
     numbers = [dtypes.as_dtype(int(n) if n.isdigit() else n).as_datatype_enum for n in text.split(",")]
     return numbers[0] if len(numbers) == 1 else numbers

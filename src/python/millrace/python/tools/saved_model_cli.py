@@ -124,15 +124,16 @@ def run_saved_model_with_feed_dict(
     """Runs a signature and prints its outputs.
 
     Args:
-      saved_model_dir, tag_set, signature_def_key: which.
+      saved_model_dir, tag_set, signature_def_key: the model, its graph and signature.
       input_tensor_key_feed_dict: values by names of inputs.
       outdir: a folder for files "name.npy" of the outputs, or None.
       overwrite_flag: whether files may be overwritten.
       worker: target of the session.
-      init_tpu, tf_debug: not there.
+      init_tpu, tf_debug: not supported.
 
     Raises:
-      ValueError: an input is none of the signature's, or is missing; RuntimeError: a file exists.
+      ValueError: an input is unknown or missing.
+      RuntimeError: an output file exists.
     """
     del init_tpu, tf_debug
     meta_graph_def = saved_model_utils.get_meta_graph_def(saved_model_dir, tag_set)

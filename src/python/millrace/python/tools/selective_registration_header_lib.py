@@ -15,7 +15,7 @@ from millrace.python.framework import kernels, op_def_registry
 from millrace.python.platform import gfile
 from millrace.python.platform import tf_logging as logging
 
-# Ops that no library registers with a kernel that needs one.
+# Ops without a kernel.
 OPS_WITHOUT_KERNEL_ALLOWLIST = frozenset(
     ("PlaceholderV2", "ScopedAllocator", "CollectiveBcastSend", "CollectiveReduce")
 )
@@ -56,7 +56,7 @@ def get_ops_and_kernels(
     Args:
       proto_fileformat: "rawproto", "textproto" or "ops_list" (JSON files of such pairs).
       proto_files: paths.
-      default_ops_str: further pairs, "Op:Kernel,Op:Kernel"; or "all".
+      default_ops_str: further pairs, "Op:Kernel,Op:Kernel", or "all".
     """
     pairs: set[tuple[str, Any]] = set()
     if proto_fileformat == "ops_list":

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Takes nodes out of a graph that given outputs do not need."""
+"""Removes the nodes of a graph that given outputs do not need."""
 from __future__ import annotations
 
 import copy

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Saving and restoring where ops are executed at once: there are no ops to make beforehand."""
+"""Saving and restoring in eager mode, where no ops are made beforehand."""
 from __future__ import annotations
 
 from typing import Any
@@ -23,7 +23,8 @@ def restore_variables(var_list: Any, file_prefix: str) -> None:
     """Sets variables to the values in a checkpoint.
 
     Raises:
-      NotFoundError, InvalidArgumentError: it does not fit.
+      NotFoundError: the checkpoint or a variable in it is missing.
+      InvalidArgumentError: shapes or types differ.
     """
     saveables = saveable_object_util.validate_and_slice_inputs(var_list)
     functional_saver.MultiDeviceSaver(saveables).restore(constant_op.constant(file_prefix))

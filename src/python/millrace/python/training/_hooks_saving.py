@@ -53,9 +53,15 @@ class CheckpointSaverHook(SessionRunHook):
         scaffold: Any = None,
         listeners: Any = None,
     ) -> None:
-        """Args: checkpoint_dir: folder; save_secs, save_steps: how often, exactly one; saver or scaffold: what
-        saves; that of the collection SAVERS if neither; checkpoint_basename: of the files; listeners: list of
-        CheckpointSaverListener.
+        """Makes the hook.
+
+        Args:
+          checkpoint_dir: folder of the checkpoints.
+          save_secs, save_steps: interval in seconds or in steps; exactly one is given.
+          saver: Saver to use; by default that of `scaffold`, else that of the collection SAVERS.
+          checkpoint_basename: prefix of the checkpoints' file names.
+          scaffold: Scaffold whose saver is used.
+          listeners: list of CheckpointSaverListener.
 
         Raises:
           ValueError: if both or none of the intervals, or both saver and scaffold, are given.
@@ -70,7 +76,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
         self._listeners = listeners or []
         self._steps_per_run = 1
-        self._save_guard: Any = None  # of a chief that may change
+        self._save_guard: Any = None  # from `chief_lease`: set if another worker may become the chief
 
     def _set_steps_per_run(self, steps_per_run: int) -> None:
         self._steps_per_run = steps_per_run
@@ -85,7 +91,7 @@ class CheckpointSaverHook(SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         global_step = session.run(self._global_step_tensor)
-        # The graph is final now, so that it is written whole.
+        # The graph is finalized now, so the whole graph is written.
         graph = ops.get_default_graph()
         training_util.write_graph(graph.as_graph_def(add_shapes=True), self._checkpoint_dir, "graph.pbtxt")
         saver_def = self._get_saver().saver_def if self._get_saver() else None
@@ -160,7 +166,7 @@ class CheckpointSaverHook(SessionRunHook):
 
 
 class StepCounterHook(SessionRunHook):
-    """Writes how many steps are done in a second, as summary `global_step/sec`, and logs it."""
+    """Writes the number of steps per second as summary `global_step/sec`, and logs it."""
 
     def __init__(
         self,
@@ -169,7 +175,12 @@ class StepCounterHook(SessionRunHook):
         output_dir: str | None = None,
         summary_writer: Any = None,
     ) -> None:
-        """Args: every_n_steps, every_n_secs: how often, exactly one; output_dir or summary_writer: where to.
+        """Makes the hook.
+
+        Args:
+          every_n_steps, every_n_secs: interval in steps or in seconds; exactly one is given.
+          output_dir: folder of the summaries.
+          summary_writer: writer to use instead of one for `output_dir`.
 
         Raises:
           ValueError: if both or none of the intervals are given.
@@ -217,7 +228,7 @@ class StepCounterHook(SessionRunHook):
                 if elapsed_time and elapsed_steps is not None:
                     self._log_and_record(elapsed_steps, elapsed_time, global_step)
         if stale_global_step == self._last_global_step:
-            # Steps of several workers overlap, and some optimizers do not count each step: one repetition means little.
+            # The step may not advance once: workers overlap, and some optimizers do not count each step.
             self._global_step_check_count += 1
             if self._global_step_check_count % 20 == 0:
                 self._global_step_check_count = 0
@@ -245,8 +256,14 @@ class SummarySaverHook(SessionRunHook):
         scaffold: Any = None,
         summary_op: Any = None,
     ) -> None:
-        """Args: save_steps, save_secs: how often, exactly one; output_dir or summary_writer: where to; scaffold or
-        summary_op: what, exactly one: a serialized Summary or a list of them.
+        """Makes the hook.
+
+        Args:
+          save_steps, save_secs: interval in steps or in seconds; exactly one is given.
+          output_dir: folder of the summaries.
+          summary_writer: writer to use instead of one for `output_dir`.
+          scaffold: Scaffold whose summary op is used; exactly one of `scaffold` and `summary_op` is given.
+          summary_op: string tensor with a serialized Summary, or a list of them.
 
         Raises:
           ValueError: if both or none of scaffold and summary_op are given.
@@ -319,8 +336,14 @@ class ProfilerHook(SessionRunHook):
         show_dataflow: bool = True,
         show_memory: bool = False,
     ) -> None:
-        """Args: save_steps, save_secs: how often, exactly one; output_dir: folder of the files; show_dataflow,
-        show_memory: what they show."""
+        """Makes the hook.
+
+        Args:
+          save_steps, save_secs: interval in steps or in seconds; exactly one is given.
+          output_dir: folder of the files.
+          show_dataflow: whether to show edges between ops.
+          show_memory: whether to show allocations of memory.
+        """
         self._output_file = os.path.join(output_dir, "timeline-{}.json")
         self._file_writer = SummaryWriterCache.get(output_dir)
         self._show_dataflow = show_dataflow
@@ -349,7 +372,7 @@ class ProfilerHook(SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         stale_global_step = run_values.results["global_step"]
         if self._next_step is None:
-            # The first step prepares much that is not worth a trace.
+            # The first step includes one-time preparations, so it is not traced.
             self._timer.update_last_triggered_step(stale_global_step)
         global_step = stale_global_step + 1
         if self._request_summary:

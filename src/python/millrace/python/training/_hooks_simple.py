@@ -43,7 +43,7 @@ def _as_graph_element(obj: Any) -> Any:
 
 
 class _HookTimer:
-    """Says at which steps a hook is to act."""
+    """Determines at which steps a hook acts."""
 
     def reset(self) -> None:
         """Forgets the last time."""
@@ -76,7 +76,7 @@ class SecondOrStepTimer(_HookTimer):
         self._last_triggered_time: float | None = None
 
     def should_trigger_for_step(self, step: int) -> bool:
-        """Whether the time or the steps since the last trigger are over; true the first time."""
+        """Whether enough time or steps have passed since the last trigger; true the first time."""
         if self._last_triggered_step is None:
             return True
         if self._last_triggered_step == step:
@@ -128,11 +128,16 @@ class LoggingTensorHook(SessionRunHook):
         at_end: bool = False,
         formatter: Any = None,
     ) -> None:
-        """Args: tensors: dict by tags, or list, of tensors or their names; every_n_iter, every_n_secs: how often;
-        at_end: at the end, too, or only; formatter: function from a dict of values by tags to a text.
+        """Makes the hook.
+
+        Args:
+          tensors: list, or dict by tags, of tensors or their names.
+          every_n_iter, every_n_secs: interval in runs or in seconds.
+          at_end: whether to log at the end; then both intervals may be None.
+          formatter: function from a dict of values by tags to a text.
 
         Raises:
-          ValueError: if both or none of the intervals are given (none is fine with `at_end`).
+          ValueError: if both intervals are given, or none and not `at_end`.
         """
         only_log_at_end = at_end and every_n_iter is None and every_n_secs is None
         if not only_log_at_end and (every_n_iter is None) == (every_n_secs is None):
@@ -214,14 +219,14 @@ class StopAtStepHook(SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         assert self._last_step is not None
         if run_values.results + 1 >= self._last_step:
-            # The value read may be from before the step: look again.
+            # The value may have been read before the update of the step: read it again.
             step = run_context.session.run(self._global_step_tensor)
             if step >= self._last_step:
                 run_context.request_stop()
 
 
 def get_or_create_steps_per_run_variable() -> Any:
-    """The local int32 variable of the default graph that says how many steps one run does.
+    """The local int32 variable of the default graph with the number of steps of one run.
 
     Raises:
       RuntimeError: if the graph has more than one.
@@ -245,7 +250,7 @@ def get_or_create_steps_per_run_variable() -> Any:
 
 
 class _MultiStepStopAtStepHook(SessionRunHook):
-    """StopAtStepHook for runs of several steps: the last run does no more steps than are left."""
+    """StopAtStepHook for runs of several steps: the last run is limited to the remaining steps."""
 
     def __init__(
         self, num_steps: int | None = None, last_step: int | None = None, steps_per_run: int = 1
@@ -290,7 +295,7 @@ class _MultiStepStopAtStepHook(SessionRunHook):
 
 
 class NanLossDuringTrainingError(RuntimeError):
-    """The loss is not a number."""
+    """Raised by NanTensorHook: the loss is NaN."""
 
     @property
     def message(self) -> str:
@@ -302,10 +307,15 @@ class NanLossDuringTrainingError(RuntimeError):
 
 
 class NanTensorHook(SessionRunHook):
-    """Stops, or raises an error, when the loss is not a number."""
+    """Stops, or raises an error, when the loss is NaN."""
 
     def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
-        """Args: loss_tensor: the loss; fail_on_nan_loss: raise NanLossDuringTrainingError."""
+        """Makes the hook.
+
+        Args:
+          loss_tensor: scalar tensor of the loss.
+          fail_on_nan_loss: whether to raise NanLossDuringTrainingError instead of requesting a stop.
+        """
         self._loss_tensor = loss_tensor
         self._fail_on_nan_loss = fail_on_nan_loss
 
@@ -325,7 +335,7 @@ class NanTensorHook(SessionRunHook):
 
 
 class GlobalStepWaiterHook(SessionRunHook):
-    """Holds a worker back until the global step has a value: workers that begin one after another."""
+    """Delays a worker until the global step reaches `wait_until_step`, so that workers start in turn."""
 
     def __init__(self, wait_until_step: int) -> None:
         self._wait_until_step = wait_until_step
@@ -363,7 +373,12 @@ class FinalOpsHook(SessionRunHook):
     """Evaluates tensors at the end; their values are then `final_ops_values`."""
 
     def __init__(self, final_ops: Any, final_ops_feed_dict: Any = None) -> None:
-        """Args: final_ops: tensors in any structure; final_ops_feed_dict: what to feed."""
+        """Makes the hook.
+
+        Args:
+          final_ops: tensors in any structure.
+          final_ops_feed_dict: values fed when they are evaluated.
+        """
         self._final_ops = final_ops
         self._final_ops_feed_dict = final_ops_feed_dict
         self._final_ops_values: Any = None
@@ -396,7 +411,11 @@ class FeedFnHook(SessionRunHook):
     """Feeds what a function returns, called before each run."""
 
     def __init__(self, feed_fn: Any) -> None:
-        """Args: feed_fn: function without arguments that returns a feed_dict."""
+        """Makes the hook.
+
+        Args:
+          feed_fn: function without arguments that returns a feed_dict.
+        """
         self.feed_fn = feed_fn
 
     def before_run(self, run_context: Any) -> Any:

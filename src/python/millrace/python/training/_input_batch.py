@@ -229,7 +229,7 @@ def _shuffle_summary(queue: Any, capacity: int, min_after_dequeue: int) -> None:
     full = math_ops.cast(math_ops.maximum(0, queue.size() - min_after_dequeue), dtypes.float32) * (
         1.0 / (capacity - min_after_dequeue)
     )
-    # Named after the count that is over the minimum, and what that may be.
+    # The name has the count above the minimum and its largest value.
     summary.scalar("fraction_over_%d_of_%d_full" % (min_after_dequeue, capacity - min_after_dequeue), full)
 
 

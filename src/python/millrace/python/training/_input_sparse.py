@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse tensors in batching queues: they wait in maps of the engine, and the queues carry their handles."""
+"""Sparse tensors in batching queues: the queues hold handles of tensors kept in maps of the engine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SparseMetaData:
         return "[SparseMetaData(%s, %s, %s)]" % (self.sparse, self.map_op.name, self.rank)
 
     def merge_with(self, other: SparseMetaData) -> SparseMetaData:
-        """This, its rank completed by that of `other`. Raises ValueError where the two do not fit."""
+        """This, with the rank merged with that of `other`; ValueError where the two are incompatible."""
         if self != other:
             raise ValueError("SparseMetaData objects are incompatible: %s vs. %s" % (self, other))
         if self.sparse:
@@ -65,7 +65,7 @@ class SparseMetaData:
 
 
 def _storing_op(stored: Any) -> Any:
-    """The op that stored a tensor; it may stand before a Merge, at one of its inputs."""
+    """The op that stored a tensor, possibly behind a Merge."""
     if stored.op.type in _STORING_OPS:
         return stored.op
     for t in stored.op.inputs:
@@ -79,7 +79,7 @@ def _storing_op(stored: Any) -> Any:
 def _store_kept(t: Any, name: str | None, keep_input: Any, enqueue_many: bool) -> Any:
     """Handles of `t` in its map; -1 for what `keep_input` refuses."""
     if keep_input.get_shape().ndims == 1:
-        # Rows that are not kept are dropped from the tensor; their handles are never looked at.
+        # Rows that are not kept are dropped from the tensor; their handles are never used.
         keep_values = array_ops.reshape(array_ops.gather(keep_input, t.indices[:, 0]), [-1])
         return sparse_ops._add_many_sparse_to_tensors_map(
             sparse_ops.sparse_retain(t, keep_values), shared_name=name
@@ -154,7 +154,7 @@ def store_sparse_tensors_join(
 
 
 def restore_sparse_tensors(stored_list: Any, sparse_info_list: list[SparseMetaData]) -> list[Any]:
-    """Takes what `store_sparse_tensors` put into maps out of them, by a batch of handles."""
+    """Takes the tensors that `store_sparse_tensors` put into maps out of them, by a batch of handles."""
     stored = stored_list if isinstance(stored_list, (list, tuple)) else [stored_list]
     return [
         sparse_ops._take_many_sparse_from_tensors_map(

@@ -39,8 +39,19 @@ class Scaffold:
         saver: Any = None,
         copy_from_scaffold: Any = None,
     ) -> None:
-        """Args: init_fn: function of (scaffold, session), called after `init_op`; copy_from_scaffold: Scaffold
-        whose parts are used where none are given."""
+        """Keeps the ops that are given; `finalize` makes the others.
+
+        Args:
+          init_op: op that initialises the variables of checkpoints.
+          init_feed_dict: values fed in the run of `init_op`.
+          init_fn: function of (scaffold, session), called after `init_op`.
+          ready_op: string vector of the names of uninitialised variables.
+          ready_for_local_init_op: string vector of the names of variables that `local_init_op` needs.
+          local_init_op: op that initialises local variables and tables, run in each session.
+          summary_op: string scalar, a serialized Summary.
+          saver: Saver.
+          copy_from_scaffold: Scaffold whose parts are used where none are given.
+        """
         other = copy_from_scaffold
         if other is not None:
             if not isinstance(other, Scaffold):
@@ -202,8 +213,15 @@ class ChiefSessionCreator(SessionCreator):
         checkpoint_dir: str | None = None,
         checkpoint_filename_with_path: str | None = None,
     ) -> None:
-        """Args: scaffold: made from the graph if None; master: target; config: ConfigProto; checkpoint_dir:
-        folder whose newest checkpoint is restored; checkpoint_filename_with_path: the checkpoint instead."""
+        """Makes the session creator.
+
+        Args:
+          scaffold: Scaffold; made from the graph if None.
+          master: target of the session.
+          config: ConfigProto.
+          checkpoint_dir: folder whose newest checkpoint is restored.
+          checkpoint_filename_with_path: prefix of the checkpoint to restore instead.
+        """
         self._checkpoint_dir = checkpoint_dir
         self._checkpoint_filename_with_path = checkpoint_filename_with_path
         self._scaffold = scaffold or Scaffold()
@@ -236,12 +254,17 @@ class ChiefSessionCreator(SessionCreator):
 
 
 class WorkerSessionCreator(SessionCreator):
-    """Makes sessions in which another process has made the model ready."""
+    """Makes sessions of a worker, which waits until the chief has initialised the model."""
 
     def __init__(
         self, scaffold: Any = None, master: str = "", config: Any = None, max_wait_secs: float = 30 * 60
     ) -> None:
-        """Args: as in ChiefSessionCreator; max_wait_secs: how long to wait."""
+        """Makes the session creator.
+
+        Args:
+          scaffold, master, config: as in ChiefSessionCreator.
+          max_wait_secs: how long to wait for the chief, in seconds.
+        """
         self._scaffold = scaffold or Scaffold()
         self._session_manager: Any = None
         self._master = master

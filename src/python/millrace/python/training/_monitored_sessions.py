@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""MonitoredSession and SingularMonitoredSession: what users hold."""
+"""MonitoredSession and SingularMonitoredSession."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StepContext:
         return self._session
 
     def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
-        """`run` of the monitored session. Runs of `session` before it are not seen by hooks."""
+        """`run` of the monitored session, with hooks; direct runs of `session` have none."""
         return self._run_with_hooks_fn(*args, **kwargs)
 
     def request_stop(self) -> None:
@@ -82,7 +82,7 @@ class _MonitoredSession:
         return self._sess.run(fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
 
     def run_step_fn(self, step_fn: Any) -> Any:
-        """Calls `step_fn(step_context)` (with self before, for methods), which may run the session without hooks.
+        """Calls `step_fn(step_context)`, a function or method, which may run the session without hooks.
 
         Raises:
           ValueError: if the function takes other arguments.
@@ -116,7 +116,7 @@ class _MonitoredSession:
         return exception_type is None
 
     class _CoordinatedSessionCreator(SessionCreator):
-        """Makes a session with hooks and coordinator around the one that another creator makes."""
+        """Wraps the session of another creator in one with hooks and a coordinator."""
 
         def __init__(self, session_creator: Any, hooks: Any, stop_grace_period_secs: float) -> None:
             self._session_creator = session_creator
@@ -127,7 +127,7 @@ class _MonitoredSession:
 
         def create_session(self) -> Any:
             self.tf_sess = self._session_creator.create_session()
-            # Threads that run at once must find the session initialised.
+            # Threads that start right away must find the session initialised.
             self.coord = coordinator.Coordinator(clean_stop_exception_types=[])
             start_runners(self.tf_sess, self.coord)
             for hook in self._hooks:
@@ -150,7 +150,7 @@ class _MonitoredSession:
                 self._sess = None
                 self._coordinated_creator.tf_sess = None
                 self._coordinated_creator.coord = None
-                # Ops can be added again where that was possible before.
+                # The graph is no longer finalized if it was not before.
                 if not self._graph_was_finalized:
                     ops.get_default_graph()._unsafe_unfinalize()
 
@@ -171,8 +171,13 @@ class MonitoredSession(_MonitoredSession):
     def __init__(
         self, session_creator: Any = None, hooks: Any = None, stop_grace_period_secs: float = 120
     ) -> None:
-        """Args: session_creator: SessionCreator, ChiefSessionCreator() if None; hooks: list of SessionRunHook;
-        stop_grace_period_secs: time for threads to end after `close`."""
+        """Makes the session.
+
+        Args:
+          session_creator: SessionCreator; ChiefSessionCreator() if None.
+          hooks: list of SessionRunHook.
+          stop_grace_period_secs: seconds that threads have to end after `close`.
+        """
         super().__init__(
             session_creator, hooks, should_recover=True, stop_grace_period_secs=stop_grace_period_secs
         )
@@ -191,7 +196,7 @@ class SingularMonitoredSession(_MonitoredSession):
         stop_grace_period_secs: float = 120,
         checkpoint_filename_with_path: str | None = None,
     ) -> None:
-        """Args: as in ChiefSessionCreator and MonitoredSession."""
+        """Makes the session. Arguments: as in ChiefSessionCreator and MonitoredSession."""
         session_creator = ChiefSessionCreator(
             scaffold=scaffold,
             master=master,

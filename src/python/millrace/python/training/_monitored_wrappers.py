@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions around sessions: each adds one thing to `run`: recovery, coordination, hooks."""
+"""Wrappers of sessions, each of which adds one thing to `run`: recovery, coordination, hooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREEMPTION_ERRORS = (errors.AbortedError, errors.UnavailableError)
 
 
 class _WrappedSession:
-    """Has the methods of a session, and calls those of the one inside."""
+    """Base of wrappers: calls the methods of the wrapped session."""
 
     def __init__(self, sess: Any) -> None:
         self._sess = sess
@@ -65,10 +65,14 @@ class _WrappedSession:
 
 
 class _RecoverableSession(_WrappedSession):
-    """Makes a new session when the one inside was aborted or cannot be reached, and runs again."""
+    """Makes a new session and runs again when the wrapped one was aborted or is unavailable."""
 
     def __init__(self, sess_creator: Any) -> None:
-        """Args: sess_creator: SessionCreator."""
+        """Makes the session.
+
+        Args:
+          sess_creator: the SessionCreator of the wrapped sessions.
+        """
         self._sess_creator = sess_creator
         super().__init__(self._create_session())
 
@@ -145,7 +149,7 @@ class _CoordinatedSession(_WrappedSession):
         self._stop_grace_period_secs = stop_grace_period_secs
 
     def _check_stop(self) -> bool:
-        # An error of a thread is raised here rather than hidden behind a quiet end.
+        # Raises an error that a thread reported, which would be lost otherwise.
         self._coord.raise_requested_exception()
         return bool(self._coord.should_stop())
 
@@ -157,7 +161,7 @@ class _CoordinatedSession(_WrappedSession):
             try:
                 super().close()
             except Exception:
-                # The threads' error, if any, is the one to raise.
+                # An error of a thread is raised in preference to this one.
                 pass
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -166,7 +170,7 @@ class _CoordinatedSession(_WrappedSession):
         except _PREEMPTION_ERRORS:
             raise
         except Exception:
-            # An error of a queue's thread is the cause of the error that this run saw.
+            # An error of a queue's thread is the cause of the error of this run.
             original = sys.exc_info()
             try:
                 self._coord.raise_requested_exception()

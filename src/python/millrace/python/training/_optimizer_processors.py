@@ -69,7 +69,7 @@ class RefVariableProcessor(OptimizableVariable):
             if self._v.constraint is None:
                 return update
             with ops.control_dependencies([update]):
-                # Read again: a value that was read before the update may still be the old one.
+                # Read again, since a value read before the update may be the old one.
                 return self._v.assign(self._v.constraint(self._v.read_value()))
         assert isinstance(g, ops.IndexedSlices), (
             "Gradient ",
@@ -129,7 +129,7 @@ class StreamingModelPortProcessor(OptimizableVariable):
 
 
 class TensorProcessor(OptimizableVariable):
-    """Plain tensors: differentiated by, but there is nothing to update."""
+    """Plain tensors: gradients are computed, but there is no variable to update."""
 
     def __init__(self, v: Any) -> None:
         self._v = v

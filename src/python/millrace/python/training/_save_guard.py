@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Lets only the latest chief of a training write checkpoints; the same files as those of C++."""
+"""Lets only the latest chief of a training write checkpoints; compatible with the files of the C++ API."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def _term_of(name: str) -> int:
 
 
 class SaveGuard:
-    """A file "chief-<term>" in the folder says who the latest chief is: each takes a higher term than all before.
+    """A file "chief-<term>" in the folder records the latest chief: each takes a higher term than all before.
 
-    A chief that was stopped and continued finds the term of its successor there, whatever its lease says.
+    A chief whose process was paused finds the term of its successor there, even if it believes to hold the
+    lease.
     """
 
     def __init__(self, folder: str) -> None:
@@ -46,7 +47,7 @@ class SaveGuard:
         while True:
             latest += 1
             try:
-                # The file system lets one process make a file.
+                # Creating a file exclusively succeeds for one process only.
                 path = os.path.join(self._folder, _PREFIX + str(latest))
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
                 break

@@ -64,7 +64,7 @@ class BaseSaverBuilder:
     def bulk_restore(
         self, filename_tensor: Any, saveables: Any, preferred_shard: int, restore_sequentially: bool
     ) -> list[Any]:
-        """Tensors read for all specs of all saveables: one op for each, where it is saved."""
+        """Tensors read for all specs of all saveables: one op for each, on its device."""
         del restore_sequentially
         all_tensors: list[Any] = []
         for saveable in saveables:
@@ -92,7 +92,7 @@ class BaseSaverBuilder:
 
     def _AddShardedSaveOpsForV2(self, checkpoint_prefix: Any, per_device: Any) -> Any:  # noqa: N802
         """Each device writes a shard of its own under a temporary prefix; one op then merges and renames them."""
-        # Shards go to a folder of their own, unless they go to an object store, which has no folders.
+        # Shards are written to a temporary folder; on object stores, which have no folders, to a prefix.
         with ops.device("CPU"):
             suffix = array_ops.where(
                 string_ops.regex_full_match(checkpoint_prefix, "^s3://.*"),

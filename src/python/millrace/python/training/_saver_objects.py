@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of objects read by the names of variables."""
+"""Reads object-based checkpoints by the names of variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millrace.python.training.tracking import base as trackable
 
 
 def object_graph_key_mapping(checkpoint_path: str) -> dict[str, str]:
-    """From full names of variables to their keys in a checkpoint of objects.
+    """Returns a dict from full names of variables to their keys in an object-based checkpoint.
 
     Raises:
       NotFoundError: if the checkpoint is of another kind.
@@ -37,7 +37,7 @@ def saver_from_object_based_checkpoint(
     names_to_keys: Any = None,
     cached_saver: Any = None,
 ) -> Any:
-    """A Saver that reads variables under their keys in a checkpoint of objects.
+    """A Saver that reads variables by their keys in an object-based checkpoint.
 
     Raises:
       ValueError: if the checkpoint is of another kind.

@@ -32,7 +32,7 @@ class SVSummaryThread(coordinator.LooperThread):
 
 
 class SVStepCounterThread(coordinator.LooperThread):
-    """Writes the number of steps in a second at intervals."""
+    """Writes the number of steps per second at intervals."""
 
     def __init__(self, sv: Any, sess: Any, step_counter: Any = None) -> None:
         super().__init__(sv.coord, sv.save_summaries_secs)

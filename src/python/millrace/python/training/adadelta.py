@@ -26,7 +26,15 @@ class AdadeltaOptimizer(optimizer.Optimizer):
         use_locking: bool = False,
         name: str = "Adadelta",
     ) -> None:
-        """Args: learning_rate, rho (decay of the means), epsilon: floats, scalar tensors or callables."""
+        """Makes the optimizer.
+
+        Args:
+          learning_rate: a factor of the steps; a float, scalar tensor or callable without arguments, as are
+            the next two.
+          rho: the decay rate of the means.
+          epsilon: a small number for numerical stability.
+          use_locking, name: as in Optimizer.
+        """
         super().__init__(use_locking, name)
         self._lr = learning_rate
         self._rho = rho

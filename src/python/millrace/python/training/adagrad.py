@@ -28,7 +28,12 @@ class AdagradOptimizer(optimizer.Optimizer):
         use_locking: bool = False,
         name: str = "Adagrad",
     ) -> None:
-        """Args: learning_rate: float, scalar tensor or callable; initial_accumulator_value: positive float.
+        """Makes the optimizer.
+
+        Args:
+          learning_rate: float, scalar tensor or callable without arguments.
+          initial_accumulator_value: positive float.
+          use_locking, name: as in Optimizer.
 
         Raises:
           ValueError: if `initial_accumulator_value` is not positive.
@@ -50,7 +55,7 @@ class AdagradOptimizer(optimizer.Optimizer):
             self._get_or_make_slot_with_initializer(v, init, v.get_shape(), dtype, "accumulator", self._name)
 
     def _init_constant_op(self, v: Any, dtype: Any) -> Any:
-        # A callable: in a loop the value must be made where the variable is.
+        # A callable, so that in a loop the value is made in the variable's context.
         def init() -> Any:
             init_constant = array_ops.fill(array_ops.shape(v), self._initial_accumulator_value)
             return math_ops.cast(init_constant, dtype)

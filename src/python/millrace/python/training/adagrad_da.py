@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Adagrad by dual averaging: keeps sums of gradients, so that rows not seen lately are regularised in time."""
+"""Adagrad with dual averaging: sums of gradients and of their squares, with L1 and L2 penalties."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from millrace.python.training import training_ops
 class AdagradDAOptimizer(optimizer.Optimizer):
     """Adagrad dual averaging, for sparse linear models.
 
-    Slots: `gradient_accumulator` and `gradient_squared_accumulator`. Reference: as in AdagradOptimizer.
+    Sums of gradients are kept, so that rows without recent gradients are regularised as well. Slots:
+    `gradient_accumulator` and `gradient_squared_accumulator`. Reference: as in AdagradOptimizer.
     """
 
     def __init__(
@@ -30,8 +31,14 @@ class AdagradDAOptimizer(optimizer.Optimizer):
         use_locking: bool = False,
         name: str = "AdagradDA",
     ) -> None:
-        """Args: learning_rate: float or scalar tensor; global_step: the step counter, an integer scalar tensor;
-        initial_gradient_squared_accumulator_value: positive; l1, l2 strengths: at least 0.
+        """Makes the optimizer.
+
+        Args:
+          learning_rate: float or scalar tensor.
+          global_step: the step counter, an integer scalar tensor.
+          initial_gradient_squared_accumulator_value: a positive number.
+          l1_regularization_strength, l2_regularization_strength: numbers of at least 0.
+          use_locking, name: as in Optimizer.
 
         Raises:
           ValueError: if `initial_gradient_squared_accumulator_value` is not positive.
@@ -64,7 +71,7 @@ class AdagradDAOptimizer(optimizer.Optimizer):
 
     def _prepare(self) -> None:
         self._learning_rate_tensor = ops.convert_to_tensor(self._learning_rate, name="learning_rate")
-        # The rule needs the number of this update, counted from one, read on the worker.
+        # The rule uses the number of this update, counted from one, read on the worker.
         with ops.colocate_with(self._learning_rate_tensor):
             self._global_step_on_worker = array_ops.identity(self._global_step) + 1
 

@@ -36,7 +36,15 @@ class AdamOptimizer(optimizer.Optimizer):
         use_locking: bool = False,
         name: str = "Adam",
     ) -> None:
-        """Args: learning_rate, beta1, beta2, epsilon: floats, scalar tensors or callables."""
+        """Makes the optimizer.
+
+        Args:
+          learning_rate: the step size; a float, scalar tensor or callable without arguments, as are the next
+            three.
+          beta1, beta2: the decay rates of the means of gradients and of their squares.
+          epsilon: a small number for numerical stability.
+          use_locking, name: as in Optimizer.
+        """
         super().__init__(use_locking, name)
         self._lr = learning_rate
         self._beta1 = beta1
@@ -55,7 +63,7 @@ class AdamOptimizer(optimizer.Optimizer):
         )
 
     def _create_slots(self, var_list: Any) -> None:
-        # The powers lie with the variable whose name is the first: the choice must not depend on the order given.
+        # The powers are colocated with the first variable by name, so that the order given does not matter.
         first_var = min(var_list, key=lambda x: str(x.name))
         self._create_non_slot_variable(initial_value=self._beta1, name="beta1_power", colocate_with=first_var)
         self._create_non_slot_variable(initial_value=self._beta2, name="beta2_power", colocate_with=first_var)

@@ -26,5 +26,5 @@ def basic_train_loop(
                 while not supervisor.should_stop():
                     train_step_fn(sess, *args, **kwargs)
         except errors.AbortedError:
-            # The workers may have started again.
+            # The variables may have been reset: the session is made again.
             should_retry = True

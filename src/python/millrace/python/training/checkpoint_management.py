@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Files of checkpoints: the state file `checkpoint`, which names them, their parts, and their deletion."""
+"""Files of checkpoints: the state file `checkpoint`, names of files, and deletion."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def generate_checkpoint_state_proto(
       model_checkpoint_path: prefix of the newest.
       all_model_checkpoint_paths: prefixes of all that are kept, the newest last.
       all_model_checkpoint_timestamps: when each was written, in seconds since 1970.
-      last_preserved_timestamp: when the last one was written that is kept for ever.
+      last_preserved_timestamp: when the last one that is kept permanently was written.
 
     Raises:
       ValueError: if there are not as many timestamps as paths.
@@ -132,7 +132,7 @@ def update_checkpoint_state_internal(
             "Save path '%s' conflicts with path used for checkpoint state.  Please use a different save path."
             % model_checkpoint_path
         )
-    # A reader must never see half a file.
+    # Written atomically, so that readers never see a partial file.
     file_io.atomic_write_string_to_file(coord_checkpoint_filename, text_format.MessageToString(ckpt))
 
 
@@ -163,7 +163,7 @@ def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None
                 ckpt.all_model_checkpoint_paths[i] = os.path.join(checkpoint_dir, p)
         return ckpt
     except errors.OpError as e:
-        # It may have been replaced just now.
+        # The file may be replaced while it is read.
         logging.warning("%s: %s", type(e).__name__, e)
         logging.warning("%s: Checkpoint ignored", coord_checkpoint_filename)
         return None
@@ -236,7 +236,7 @@ def _delete_file_if_exists(filespec: str) -> None:
 
 
 def meta_graph_filename(checkpoint_filename: str, meta_graph_suffix: str = "meta") -> str:
-    """Name of the file with a checkpoint's graph: no shards, and the step before the suffix."""
+    """Name of the file with a checkpoint's graph: without the shard part, and the step before the suffix."""
     basename = re.sub(r"-[\d\?]+-of-\d+$", "", checkpoint_filename)
     return ".".join([basename, meta_graph_suffix])
 
@@ -258,7 +258,7 @@ class CheckpointManager:
         """Args:
           checkpoint: `tf.train.Checkpoint` to save.
           directory: folder for the checkpoints.
-          max_to_keep: how many are kept, besides those that are kept for ever; None for all.
+          max_to_keep: how many are kept, besides those that are kept permanently; None for all.
           keep_checkpoint_every_n_hours: one checkpoint of each such period is kept permanently.
           checkpoint_name: prefix of the files' names, before the number.
 
@@ -281,13 +281,13 @@ class CheckpointManager:
         self._maybe_delete: dict[str, float] = {}
         self._latest_checkpoint: str | None = None
         if recovered_state is None:
-            # The first checkpoint of this manager is not kept for ever at once.
+            # The first checkpoint of this manager is not kept permanently right away.
             self._last_preserved_timestamp = current_clock
             return
         self._latest_checkpoint = recovered_state.model_checkpoint_path
         self._last_preserved_timestamp = recovered_state.last_preserved_timestamp
         if current_clock < self._last_preserved_timestamp:
-            # The clock was set back, or the folder comes from elsewhere.
+            # The clock was set back, or the folder was written on another machine.
             logging.warning(
                 "time.time() returned a value %f seconds behind the last preserved checkpoint timestamp.",
                 self._last_preserved_timestamp - current_clock,
@@ -313,7 +313,7 @@ class CheckpointManager:
     def _sweep(self) -> None:
         """Deletes checkpoints over the limit, except those to keep permanently."""
         if not self._max_to_keep:
-            # All are kept: nothing has to be remembered but the newest.
+            # All are kept, so the state has the newest only.
             for filename in list(self._maybe_delete):
                 if filename != self._latest_checkpoint:
                     self._maybe_delete.pop(filename)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Initial values out of matrices of checkpoints whose rows and columns represent words of vocabularies."""
+"""Initial values from matrices in checkpoints whose rows and columns represent words of vocabularies."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def _load_and_remap_matrix(
       new_col_vocab_size: columns that come from the vocabulary.
       initializer: returns missing values: called with a shape and a type.
       old_row_vocab_size: how many words of the old vocabulary of rows count, -1 for all.
-      *_vocab_file: files with a word in each line; without them rows (columns) stay as they are.
+      *_vocab_file: files with a word in each line; without them the order of rows (columns) is kept.
       num_row_oov_buckets, num_col_oov_buckets: rows and columns to append, which the initializer makes.
-      max_rows_in_memory: accepted; the matrix is read at once.
+      max_rows_in_memory: accepted, but ignored: the whole matrix is read.
 
     Returns:
       A float32 tensor [num_rows_to_load + num_row_oov_buckets, new_col_vocab_size + num_col_oov_buckets].
@@ -77,7 +77,7 @@ def _load_and_remap_matrix(
             old_vocab_size=old_row_vocab_size,
         )
     else:
-        # A part of a partitioned variable begins at its offset.
+        # A part of a partitioned variable starts at its row offset.
         row_remapping = math_ops.range(
             new_row_vocab_offset, new_row_vocab_offset + num_rows_to_load, dtype=dtypes.int64
         )
@@ -86,13 +86,13 @@ def _load_and_remap_matrix(
         col_remapping, num_cols_present = gen_checkpoint_ops.generate_vocab_remapping(
             new_vocab_file=new_col_vocab_file,
             old_vocab_file=old_col_vocab_file,
-            new_vocab_offset=0,  # Columns are never in parts.
+            new_vocab_offset=0,  # Variables that are partitioned along columns are refused.
             num_new_vocab=new_col_vocab_size,
         )
     else:
         col_remapping = constant_op.constant([], dtype=dtypes.int64)
     missing = num_rows_to_load * new_col_vocab_size - num_rows_present * num_cols_present
-    # Made for the whole matrix, because initializers want shapes that are known; the first ones are used.
+    # Made for the whole matrix, since initializers need static shapes; only the first values are used.
     init_vals = initializer([max(1, num_rows_to_load * new_col_vocab_size), 1], dtypes.float32)
     matrix = gen_checkpoint_ops.load_and_remap_matrix(
         ckpt_path=ckpt_path,
@@ -159,7 +159,7 @@ def _load_and_remap_matrix_initializer(
         if partition_info.var_offset[1] > 0 or partition_info.full_shape[1] != shape[1]:
             raise ValueError("Partitioning of columns is not supported: {}".format(partition_info.var_offset))
         offset = partition_info.var_offset[0]
-        # The rows for words of no vocabulary are the last ones: this part may hold some of them.
+        # The rows of out-of-vocabulary buckets are the last ones: this part may have some of them.
         row_oov_buckets_to_use = max(0, offset + shape[0] - max(new_row_vocab_size, offset))
         return _load_and_remap_matrix(
             ckpt_path=ckpt_path,

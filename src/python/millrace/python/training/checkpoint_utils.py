@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Looks into checkpoints, and variables that begin with values from them."""
+"""Reads checkpoints, and initialises variables from them."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def checkpoints_iterator(
     """Yields the newest checkpoint of a folder, each time that there is a new one.
 
     Args:
-      min_interval_secs: least time between two.
-      timeout: longest time to wait for one, None for ever.
-      timeout_fn: called after that time: a true result ends the iteration, else it continues.
+      min_interval_secs: the minimum time between two checkpoints.
+      timeout: the maximum time, in seconds, to wait for a checkpoint; None: no limit.
+      timeout_fn: called after a timeout: a true result ends the iteration, else it continues.
     """
     checkpoint_path: str | None = None
     while True:
@@ -91,7 +91,7 @@ def wait_for_new_checkpoint(
     seconds_to_sleep: float = 1,
     timeout: float | None = None,
 ) -> str | None:
-    """Waits until the newest checkpoint of a folder is another than `last_checkpoint`; None after `timeout`."""
+    """Waits for a newest checkpoint other than `last_checkpoint`; returns None after `timeout` seconds."""
     logging.info("Waiting for new checkpoint at %s", checkpoint_dir)
     stop_time = time.time() + timeout if timeout is not None else None
     while True:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""ChiefLease: workers agree on another chief when the first one is gone. TensorFlow has no such thing."""
+"""ChiefLease: workers elect another chief when the current one fails. An extension of TensorFlow's API."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _LONGEST_PAUSE_SECS = 1.0
 
 
 class ChiefLease:
-    """Says whether this worker is the chief; give it to MonitoredTrainingSession as `is_chief`.
+    """Decides whether this worker is the chief; an argument `is_chief` of MonitoredTrainingSession.
 
-    The chief renews a lease, a variable at a parameter server. After `lease_secs` without a renewal the next worker
-    in line takes it; each place waits half a lease longer. A former chief that comes back is a worker like
-    others. It is the lease of C++ (millrace/replicas.h), so that workers of both may share one.
+    The chief renews a lease, a variable at a parameter server. After `lease_secs` without a renewal the next
+    worker takes it; each higher task waits half a lease longer. A former chief that comes back is an ordinary
+    worker. The lease is that of the C++ API (millrace/replicas.h), so workers of both may share one.
     """
 
     def __init__(
@@ -42,11 +42,17 @@ class ChiefLease:
         device: str = "/job:ps/task:0",
         lease_secs: float = 5.0,
     ) -> None:
-        """Args: master: target of the worker; task: its place in the line; config: ConfigProto, for example with
-        device_filters; device: where the lease is kept; lease_secs: after how long it is free.
+        """Starts the thread that takes and renews the lease.
+
+        Args:
+          master: target of the worker's sessions.
+          task: the worker's number, which decides the order of succession.
+          config: ConfigProto, for example with device_filters.
+          device: the device of the variable that holds the lease.
+          lease_secs: seconds without a renewal after which it is free.
 
         Raises:
-          ValueError: for a time or a place that can't be.
+          ValueError: `lease_secs` is not positive or `task` is negative.
         """
         if not lease_secs > 0 or task < 0:
             raise ValueError("There is no lease of %s s for worker %s" % (lease_secs, task))
@@ -102,7 +108,7 @@ class ChiefLease:
         self._session = None
 
     def _look(self) -> None:
-        """Renews the lease, or takes one that is free. A claim counts when it is still there at the next look."""
+        """Renews the lease, or claims a free one. A claim is valid if it is still there at the next read."""
         if self._session is None:
             self._session = session_lib.Session(self._master, graph=self._graph, config=self._config)
         now = time.monotonic()
@@ -124,7 +130,7 @@ class ChiefLease:
         place = 0.5 * self._task
         if owner != _NOBODY:
             return self._lease_secs * (1 + place)
-        # The parameter server is new: the chief claims at once what it had.
+        # The parameter server was restarted: the chief claims its lease again immediately.
         if self._was_chief:
             return 0.0
         return self._lease_secs * (0.5 + place if self._had_owner else place)
@@ -149,16 +155,16 @@ class LeasedSessionCreator(SessionCreator):
         checkpoint_dir: str | None,
         max_wait_secs: float,
     ) -> None:
-        """Args: as in ChiefSessionCreator and WorkerSessionCreator."""
+        """Makes the session creator. Arguments: as in ChiefSessionCreator and WorkerSessionCreator."""
         self.lease = lease
-        self.is_chief = False  # in the session that was made last
+        self.is_chief = False  # the role in the session that was made last
         self._max_wait_secs = max_wait_secs
         self.save_guard = SaveGuard(checkpoint_dir) if checkpoint_dir else None
         self._chief = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
         self._one_look = WorkerSessionCreator(scaffold, master, config, max_wait_secs=0)
 
     def create_session(self) -> Any:
-        """As chief from variables that are there, or else from the checkpoint; as other worker by waiting."""
+        """As chief keeps existing variables or restores a checkpoint; as other worker waits for it."""
         deadline = time.monotonic() + self._max_wait_secs
         while True:
             self.is_chief = self.lease.is_chief()
@@ -200,7 +206,7 @@ class RoleHook(session_run_hook.SessionRunHook):
             if changed is None:
                 continue
             coord.request_stop(changed)
-            # A step may wait for the chief that is gone, or be about to.
+            # A running or coming step may wait for the failed chief.
             for _ in range(10):
                 session._cancel_steps()
                 time.sleep(0.01)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Coordinator: any of several threads can request a stop of all; their errors are raised by `join`."""
+"""Coordinator: any of several threads can request all to stop; `join` raises their first error."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ def _reraise(exc_info: tuple[Any, Any, Any]) -> None:
 class Coordinator:
     """Coordinates the end of a set of threads.
 
-    Threads ask `should_stop()` now and then, and end when it is true; any thread calls `request_stop()`, with an
-    exception where there was one; the main thread calls `join(threads)`, which waits and raises the first
-    exception reported. All methods may be called from any thread.
+    Threads poll `should_stop()` and end when it is true; any thread calls `request_stop()`, with an exception
+    if there was one; the main thread calls `join(threads)`, which waits and raises the first exception
+    reported. All methods may be called from any thread.
     """
 
     def __init__(self, clean_stop_exception_types: Any = None) -> None:
-        """Args: clean_stop_exception_types: exceptions that end the work in the normal way and are not raised by
-        `join`; OutOfRangeError, the end of input, if None.
+        """Makes the coordinator.
+
+        Args:
+          clean_stop_exception_types: tuple of exception types that mean a normal end and are not raised by
+            `join`; by default OutOfRangeError, the end of input.
         """
         if clean_stop_exception_types is None:
             clean_stop_exception_types = (errors.OutOfRangeError,)
@@ -79,7 +82,7 @@ class Coordinator:
                             "ex must be a tuple or sys.exc_info must return the current exception: %s"
                             % self._exc_info_to_raise
                         )
-                    # Reported outside of a handler: there is no traceback but the exception's own.
+                    # Reported outside of an exception handler: only the exception's own traceback is known.
                     self._exc_info_to_raise = (type(ex), ex, ex.__traceback__)
             self._stop_event.set()
 
@@ -139,7 +142,7 @@ class Coordinator:
             if ignore_live_threads:
                 logging.info("%s", message)
             else:
-                # An error of a thread says more than that others did not end.
+                # An error of a thread is more useful than the fact that others did not end.
                 if self._exc_info_to_raise:
                     logging.info("%s", message)
                 else:
@@ -154,7 +157,7 @@ class Coordinator:
     def _wait_for_end_or_stop(self, threads: list[threading.Thread]) -> None:
         for thread in threads:
             while thread.is_alive() and not self.should_stop():
-                # Neither end signals the other: poll both in turn.
+                # Neither the stop nor the end of a thread signals the other: poll both.
                 thread.join(0.01)
 
     @property
@@ -171,7 +174,7 @@ class Coordinator:
 
 
 class LooperThread(threading.Thread):
-    """A thread that calls a function again and again until its coordinator stops. It registers itself there."""
+    """A thread that calls a function repeatedly until its coordinator, with which it registers, stops."""
 
     def __init__(
         self,
@@ -181,11 +184,16 @@ class LooperThread(threading.Thread):
         args: Any = None,
         kwargs: Any = None,
     ) -> None:
-        """Args: coord: coordinator; timer_interval_secs: time between calls, None for none; target, args, kwargs:
-        the call; without a target `run_loop` of a subclass is called.
+        """Makes the thread; `start` starts it.
+
+        Args:
+          coord: coordinator.
+          timer_interval_secs: seconds between starts of calls; None: no pause.
+          target, args, kwargs: function and arguments of the call; without a target `run_loop` of a subclass
+            is called.
 
         Raises:
-          ValueError: if one of the arguments is not valid.
+          ValueError: if `coord` is no Coordinator, or there are arguments without a target.
         """
         if not isinstance(coord, Coordinator):
             raise ValueError("'coord' argument must be a Coordinator: %s" % coord)
@@ -225,7 +233,7 @@ class LooperThread(threading.Thread):
                 while not self._coord.should_stop():
                     self.run_loop()
             else:
-                # Times of calls are multiples of the interval from the start: delays do not add up.
+                # Calls are timed at multiples of the interval from the start, so that delays do not add up.
                 next_time = time.time()
                 while not self._coord.wait_for_stop(next_time - time.time()):
                     next_time += self._timer_interval_secs
@@ -239,6 +247,6 @@ class LooperThread(threading.Thread):
         """Called when the thread stops."""
 
     def run_loop(self) -> None:
-        """Called again and again."""
+        """Called repeatedly."""
         if self._target_function:
             self._target_function(*self._call_args, **self._call_kwargs)

@@ -28,7 +28,7 @@ STANDARD_PS_OPS = (
 
 
 class _RoundRobinStrategy:
-    """Gives tasks 0, 1, ..., n - 1, 0, ... in turn."""
+    """Returns tasks 0, 1, ..., n - 1, 0, ... in turn."""
 
     def __init__(self, num_tasks: int) -> None:
         self._num_tasks = num_tasks
@@ -91,12 +91,12 @@ def replica_device_setter(
     """A device function that places variables on parameter servers, in turn, and other ops on the worker.
 
     Args:
-      ps_tasks: count of parameter servers; none if 0.
+      ps_tasks: number of parameter servers; 0: none.
       ps_device, worker_device: devices of the two jobs.
-      merge_devices: complete what ops request, rather than leave it alone.
+      merge_devices: whether to complete devices that ops request, instead of leaving them unchanged.
       cluster: ClusterSpec, ClusterDef or dict from which `ps_tasks` is taken.
       ps_ops: types of ops that hold variables; STANDARD_PS_OPS if None.
-      ps_strategy: function from an op to the number of a parameter server; in turn if None.
+      ps_strategy: function from an op to the number of a parameter server; None: round robin.
 
     Returns:
       A function for `tf.device`, or None without parameter servers.

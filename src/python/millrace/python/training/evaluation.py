@@ -20,7 +20,7 @@ from millrace.python.training import session_run_hook
 
 
 def _get_or_create_eval_step() -> Any:
-    """The local int64 variable `eval_step` of the default graph, made where it is missing.
+    """The local int64 variable `eval_step` of the default graph, made if it is missing.
 
     Raises:
       ValueError: if the graph has more than one.
@@ -53,7 +53,12 @@ class _StopAfterNEvalsHook(session_run_hook.SessionRunHook):
     """Stops after a number of evaluations, counted by the evaluation step."""
 
     def __init__(self, num_evals: int | None, log_progress: bool = True) -> None:
-        """Args: num_evals: how many, None for no limit; log_progress: log about ten times in all."""
+        """Makes the hook.
+
+        Args:
+          num_evals: number of evaluations, None for no limit.
+          log_progress: whether to log the progress, about ten times in all.
+        """
         self._num_evals = num_evals
         self._evals_completed: Any = None
         self._log_progress = log_progress
@@ -94,9 +99,9 @@ def _evaluate_once(
       master: target of the session.
       scaffold: Scaffold with the ops that initialize.
       eval_ops: op, or list, or dict of ops, run until a hook stops.
-      feed_dict: fed with them.
-      final_ops: fetched at the end.
-      final_ops_feed_dict: fed with those.
+      feed_dict: values fed in runs of `eval_ops`.
+      final_ops: tensors fetched at the end.
+      final_ops_feed_dict: values fed in the run of `final_ops`.
       hooks: further SessionRunHooks.
       config: ConfigProto.
 

@@ -19,7 +19,7 @@ def _check(what: str, value: float, good: bool, wanted: str) -> None:
 
 
 class FtrlOptimizer(optimizer.Optimizer):
-    """FTRL with L1, L2 and, on request, shrinking L2. Slots: `accum` and `linear`.
+    """FTRL with L1, L2 and optional L2 shrinkage. Slots: `accum` and `linear`.
 
     Reference: McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013.
     """
@@ -37,9 +37,17 @@ class FtrlOptimizer(optimizer.Optimizer):
         linear_name: str | None = None,
         l2_shrinkage_regularization_strength: float = 0.0,
     ) -> None:
-        """Args: learning_rate: float or scalar tensor; learning_rate_power: at most 0; the others: at least 0;
-        accum_name, linear_name: suffixes of the slots' names, `name` if None; l2_shrinkage...: a penalty on
-        size that, unlike `l2_regularization_strength`, acts only on rows with a gradient.
+        """Makes the optimizer.
+
+        Args:
+          learning_rate: float or scalar tensor.
+          learning_rate_power: a number of at most 0.
+          initial_accumulator_value, l1_regularization_strength, l2_regularization_strength: numbers of at
+            least 0.
+          use_locking, name: as in Optimizer.
+          accum_name, linear_name: suffixes of the slots' names, `name` if None.
+          l2_shrinkage_regularization_strength: an L2 penalty added to the gradient, at least 0; unlike
+            `l2_regularization_strength` it acts only on rows with a gradient.
 
         Raises:
           ValueError: if an argument is out of range.

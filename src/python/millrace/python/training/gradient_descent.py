@@ -17,7 +17,12 @@ class GradientDescentOptimizer(optimizer.Optimizer):
     """Plain gradient descent."""
 
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
-        """Args: learning_rate: float, scalar tensor or callable; use_locking, name: as of Optimizer."""
+        """Makes the optimizer.
+
+        Args:
+          learning_rate: float, scalar tensor or callable without arguments.
+          use_locking, name: as in Optimizer.
+        """
         super().__init__(use_locking, name)
         self._learning_rate = learning_rate
         self._learning_rate_tensor: Any = None
@@ -39,7 +44,7 @@ class GradientDescentOptimizer(optimizer.Optimizer):
         )
 
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
-        # Subtraction of slices one by one does what subtraction of their sum does.
+        # Subtracting slices one by one equals subtracting their sum, so duplicates need no merging.
         return resource_variable_ops.resource_scatter_add(
             handle.handle, indices, -grad * math_ops.cast(self._learning_rate_tensor, grad.dtype.base_dtype)
         )

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Input pipelines of queues: producers of file names, numbers and slices, and queues that make batches."""
+"""Input pipelines of queues: producers of file names, numbers and slices, and batching queues."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def match_filenames_once(pattern: Any, name: str | None = None) -> Any:
 
 
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Any:
-    """`tensor`, which can be evaluated `num_epochs` times; then evaluation raises OutOfRangeError.
+    """Returns `tensor`, which can be evaluated `num_epochs` times and then raises OutOfRangeError.
 
     The count is the local variable `epochs`. Without `num_epochs` the tensor itself is returned.
 
@@ -99,18 +99,18 @@ def input_producer(
     name: str | None = None,
     cancel_op: Any = None,
 ) -> Any:
-    """A FIFO queue that a QueueRunner fills with the rows of `input_tensor`, epoch after epoch.
+    """A FIFO queue that a QueueRunner fills with the rows of `input_tensor` in each epoch.
 
     Args:
       input_tensor: tensor of shape [n, ...].
       element_shape: shape of a row, where the tensor's is not known.
-      num_epochs: count of epochs, after which the queue closes; None for no end. Needs the local variables
-        to be initialised.
-      shuffle: a new order in every epoch.
-      seed: of the order.
+      num_epochs: number of epochs, after which the queue closes; None: no limit. It is counted in a local
+        variable, which must be initialised.
+      shuffle: whether rows come in a new random order in each epoch.
+      seed: seed of the order.
       capacity: of the queue.
       shared_name: name under which sessions share the queue.
-      summary_name: tag of a summary of how full the queue is, or None.
+      summary_name: tag of a summary of the filled fraction of the queue, or None.
       name: of the queue.
       cancel_op: op that cancels the queue; made if None.
 
@@ -213,7 +213,7 @@ def slice_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> list[Any]:
-    """The slice [i, ...] of each tensor of a list, for one i after the other.
+    """Returns the slices [i, ...] of each tensor of a list, for i from a queue of indices.
 
     Args:
       tensor_list: tensors with the same dimension 0.
@@ -384,7 +384,7 @@ def shuffle_batch(
     """Batches of `tensors` in random order, from a RandomShuffleQueue.
 
     Args:
-      min_after_dequeue: examples that stay in the queue, so that they mix.
+      min_after_dequeue: the minimum number of examples left in the queue after a dequeue, for mixing.
       others: as in `batch`; `seed` of the order.
 
     Raises:

@@ -20,7 +20,7 @@ from millrace.python.util import nest
 
 
 def _later(schedule: Any) -> Any:
-    """The schedule; where ops are executed at once it gives a function, to be called in each step."""
+    """The schedule; in eager mode a function that returns it, to be called in each step."""
 
     @functools.wraps(schedule)
     def made(*args: Any, **kwargs: Any) -> Any:
@@ -135,8 +135,8 @@ def polynomial_decay(
 ) -> Any:
     """(learning_rate - end) * (1 - step / decay_steps) ^ power + end.
 
-    After `decay_steps` the rate stays at the end, or, if `cycle`, `decay_steps` becomes the next multiple of
-    itself that the step has not reached.
+    After `decay_steps` the rate stays at `end_learning_rate`, or, if `cycle`, `decay_steps` is replaced by
+    its smallest multiple that the step has not exceeded.
 
     Raises:
       ValueError: if `global_step` is None.

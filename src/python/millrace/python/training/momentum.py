@@ -26,8 +26,14 @@ class MomentumOptimizer(optimizer.Optimizer):
         name: str = "Momentum",
         use_nesterov: bool = False,
     ) -> None:
-        """Args: learning_rate, momentum: floats, scalar tensors or callables; use_nesterov: take the gradient
-        at the place that the momentum leads to."""
+        """Makes the optimizer.
+
+        Args:
+          learning_rate, momentum: floats, scalar tensors or callables without arguments.
+          use_locking, name: as in Optimizer.
+          use_nesterov: whether to use Nesterov momentum: var -= learning_rate * (gradient + momentum *
+            accumulation).
+        """
         super().__init__(use_locking, name)
         self._learning_rate = learning_rate
         self._momentum = momentum

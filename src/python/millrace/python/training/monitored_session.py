@@ -41,7 +41,7 @@ __all__ = [
     "_WrappedSession",
 ]
 
-# Stands for "not given" where None means "never".
+# Value of arguments that means "not given", since None means "never".
 USE_DEFAULT = object()
 
 
@@ -83,7 +83,7 @@ def MonitoredTrainingSession(  # noqa: N802
     Args:
       master: target of the session.
       is_chief: whether this process initialises and saves; others wait for it. A ChiefLease (of
-        millrace.python.training.chief_lease) lets another worker take over when the chief is gone.
+        millrace.python.training.chief_lease) lets another worker take over when the chief fails.
       checkpoint_dir: folder of checkpoints to restore from and to save in, or None.
       scaffold: Scaffold; made from the graph if None.
       hooks: list of SessionRunHook.

@@ -26,7 +26,7 @@ def assign_moving_average(
       variable: the average, a variable of floats.
       value: tensor of the same shape.
       decay: float or scalar tensor.
-      zero_debias: correct the average of a variable that began at zero, as Adam does its means; makes the
+      zero_debias: whether to correct the average for a start at zero, as Adam does its means; makes the
         variables `biased` and `local_step` in a scope named after the variable.
       name: of the returned op.
 
@@ -51,7 +51,7 @@ def weighted_moving_average(
     collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Average of `value` in which each call counts with `weight`: the quotient of two moving averages.
+    """Moving average of `value` weighted by `weight`: the quotient of two moving averages.
 
     Args:
       value: tensor of floats.
@@ -98,7 +98,7 @@ def _unique_variable_name(name: str) -> str:
 
 
 def _zero_debias(unbiased_var: Any, value: Any, decay: Any) -> Any:
-    """Keeps a biased average in a variable of its own and assigns the corrected one to `unbiased_var`.
+    """Keeps the biased average in another variable and assigns the corrected one to `unbiased_var`.
 
     `decay` is one minus the factor that the average keeps. Reference: Kingma and Ba, section 3 (Adam).
     """
@@ -130,7 +130,7 @@ def _zero_debias(unbiased_var: Any, value: Any, decay: Any) -> Any:
 
 
 class ExponentialMovingAverage:
-    """Averages of variables (and tensors) that forget: shadow = decay * shadow + (1 - decay) * value.
+    """Exponential moving averages of variables and tensors: shadow = decay * shadow + (1 - decay) * value.
 
     `apply` makes the shadow variables and the op that updates them; `average` gives the shadow of a variable;
     `variables_to_restore` maps names in a checkpoint so that averages are loaded instead of the variables.
@@ -143,9 +143,14 @@ class ExponentialMovingAverage:
         zero_debias: bool = False,
         name: str = "ExponentialMovingAverage",
     ) -> None:
-        """Args: decay: float or scalar tensor, close to 1; num_updates: count of updates, or None: with it the
-        decay is at most (1 + num_updates) / (10 + num_updates); zero_debias: correct averages of tensors, which
-        begin at zero; name: suffix of the shadows' names.
+        """Keeps the arguments; `apply` makes the averages.
+
+        Args:
+          decay: float or scalar tensor, close to 1.
+          num_updates: number of updates, which limits the decay to (1 + num_updates) / (10 + num_updates), or
+            None.
+          zero_debias: whether to correct averages of tensors, which begin at zero, for that bias.
+          name: suffix of the shadows' names.
         """
         self._decay = decay
         self._num_updates = num_updates

@@ -35,13 +35,13 @@ __all__ = ["Optimizer"]
 
 
 def _graph_of(var: Any) -> Any:
-    """The graph of a variable; None where it has none, since ops are executed at once."""
+    """The graph of a variable; None for a variable of eager mode."""
     eager = context.executing_eagerly() and isinstance(var, ops.Tensor)
     return None if eager or getattr(var, "_in_graph_mode", True) is False else var.op.graph
 
 
 def _current_graph() -> Any:
-    """The graph that variables are made in; None where they are made at once."""
+    """The graph in which variables are made; None in eager mode."""
     return None if ops.executing_eagerly_outside_functions() else ops.get_default_graph()
 
 
@@ -53,9 +53,9 @@ class Optimizer(trackable.Trackable):
     """Trains variables by gradients. Use a subclass, such as GradientDescentOptimizer.
 
     `minimize(loss)` makes everything: gradients with `compute_gradients`, and one op that applies them with
-    `apply_gradients`; call the two yourself to change the gradients between. Subclasses say in
-    `_apply_dense`, `_apply_sparse`, `_resource_apply_dense` and `_resource_apply_sparse` how one variable is
-    updated, make their constants in `_prepare`, their slots in `_create_slots`, and end in `_finish`.
+    `apply_gradients`; call the two yourself to change the gradients between. Subclasses implement
+    `_apply_dense`, `_apply_sparse`, `_resource_apply_dense` and `_resource_apply_sparse`, which update one
+    variable; they make tensors in `_prepare`, slots in `_create_slots`, and may override `_finish`.
     """
 
     GATE_NONE = 0
@@ -63,7 +63,11 @@ class Optimizer(trackable.Trackable):
     GATE_GRAPH = 2
 
     def __init__(self, use_locking: bool, name: str) -> None:
-        """Args: use_locking: whether updates hold the variable's lock; name: of the ops and slots made.
+        """Makes the optimizer.
+
+        Args:
+          use_locking: whether updates of a variable hold its lock.
+          name: prefix of the names of ops and slots.
 
         Raises:
           ValueError: if `name` is empty.
@@ -98,9 +102,10 @@ class Optimizer(trackable.Trackable):
           loss: float tensor to lower.
           global_step: variable to raise by one after the update, or None.
           var_list: variables to train; those of the collection TRAINABLE_VARIABLES if None.
-          gate_gradients: GATE_NONE, GATE_OP or GATE_GRAPH: how much of the gradients is done before any is used.
+          gate_gradients: which gradients must be computed before one is used: GATE_NONE: none; GATE_OP: all
+            of the op; GATE_GRAPH: all.
           aggregation_method: how gradients of one tensor are summed, of `AggregationMethod`.
-          colocate_gradients_with_ops: whether gradients are computed where their ops are.
+          colocate_gradients_with_ops: whether gradients are computed on the devices of their ops.
           name: of the returned op.
           grad_loss: gradient of `loss`; ones if None.
 
@@ -108,7 +113,7 @@ class Optimizer(trackable.Trackable):
           The op that does the update (and raises `global_step`).
 
         Raises:
-          ValueError: if nothing has a gradient, or a type is not one that can be trained.
+          ValueError: if no variable has a gradient, or a variable has a type that cannot be trained.
         """
         grads_and_vars = self.compute_gradients(
             loss,
@@ -135,12 +140,12 @@ class Optimizer(trackable.Trackable):
         colocate_gradients_with_ops: bool = False,
         grad_loss: Any = None,
     ) -> list[tuple[Any, Any]]:
-        """Gradients of `loss` by variables: a list of pairs (gradient or None, variable) in order of `var_list`.
+        """Returns gradients of `loss`: a list of pairs (gradient or None, variable) in order of `var_list`.
 
         Args: as in `minimize`.
 
         Raises:
-          TypeError: if `var_list` holds something that is no variable.
+          TypeError: if an element of `var_list` is no variable.
           ValueError: if an argument is not valid or there are no variables.
         """
         if callable(loss):
@@ -260,14 +265,14 @@ class Optimizer(trackable.Trackable):
     @staticmethod
     def _raise_step(global_step: Any, name: str) -> Any:
         if resource_variable_ops.is_resource_variable(global_step):
-            # The op itself, not a read after it, because the value is not used.
+            # The op itself instead of a read after it, since the value is not used.
             return resource_variable_ops.assign_add_variable_op(
                 global_step.handle, ops.convert_to_tensor(1, dtype=global_step.dtype), name=name
             )
         return state_ops.assign_add(global_step, 1, name=name)
 
     def get_slot(self, var: Any, name: str) -> Any:
-        """The slot `name` of `var`, a variable, or None where it was not made."""
+        """Returns the slot `name` of the variable `var`, or None if it was not made."""
         named_slots = self._slots.get(name, None)
         if not named_slots:
             return None
@@ -305,7 +310,7 @@ class Optimizer(trackable.Trackable):
 
     @property
     def _checkpoint_dependencies(self) -> list[Any]:
-        """Variables without a primary are kept in object-based checkpoints under their names."""
+        """Non-slot variables are kept in object-based checkpoints under their names."""
         graph = _current_graph()
         own = [
             trackable.TrackableReference(name=name, ref=v)

@@ -25,7 +25,13 @@ class ProximalAdagradOptimizer(optimizer.Optimizer):
         use_locking: bool = False,
         name: str = "ProximalAdagrad",
     ) -> None:
-        """Args: learning_rate: float or scalar tensor; initial_accumulator_value: positive; l1, l2: at least 0.
+        """Makes the optimizer.
+
+        Args:
+          learning_rate: float or scalar tensor.
+          initial_accumulator_value: a positive number.
+          l1_regularization_strength, l2_regularization_strength: numbers of at least 0.
+          use_locking, name: as in Optimizer.
 
         Raises:
           ValueError: if `initial_accumulator_value` is not positive.

@@ -24,7 +24,13 @@ class ProximalGradientDescentOptimizer(optimizer.Optimizer):
         use_locking: bool = False,
         name: str = "ProximalGradientDescent",
     ) -> None:
-        """Args: learning_rate: float or scalar tensor; l1, l2 strengths: at least 0."""
+        """Makes the optimizer.
+
+        Args:
+          learning_rate: float or scalar tensor.
+          l1_regularization_strength, l2_regularization_strength: numbers of at least 0.
+          use_locking, name: as in Optimizer.
+        """
         super().__init__(use_locking, name)
         self._learning_rate = learning_rate
         self._l1_regularization_strength = l1_regularization_strength

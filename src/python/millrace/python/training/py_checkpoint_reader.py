@@ -15,10 +15,13 @@ __all__ = ["CheckpointReader", "NewCheckpointReader"]
 
 
 class CheckpointReader:
-    """Looks into a checkpoint of either format. One thread at a time."""
+    """Reads a checkpoint of either format. Not thread-safe."""
 
     def __init__(self, name: str) -> None:
-        """Args: name: prefix of the checkpoint, or file or pattern of files of the first format.
+        """Opens a checkpoint.
+
+        Args:
+          name: prefix of the checkpoint, or file or pattern of files of the first format.
 
         Raises:
           NotFoundError, DataLossError, ...: if it cannot be opened.

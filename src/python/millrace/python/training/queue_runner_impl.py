@@ -33,10 +33,17 @@ class QueueRunner:
         queue_runner_def: Any = None,
         import_scope: str | None = None,
     ) -> None:
-        """Args: queue: a QueueBase; enqueue_ops: ops, each run in a thread of its own; close_op, cancel_op: made
-        where None; queue_closed_exception_types: tuple of error classes that mean the end of input,
-        (OutOfRangeError,) if None; queue_runner_def: a QueueRunnerDef instead of all of these; import_scope:
-        prefix of the names in it.
+        """Makes the queue runner.
+
+        Args:
+          queue: a QueueBase.
+          enqueue_ops: list of ops, each of which is run in a thread of its own.
+          close_op, cancel_op: ops that close the queue, without and with cancellation of pending enqueues;
+            made if None.
+          queue_closed_exception_types: tuple of error classes that mean the end of input, (OutOfRangeError,)
+            if None.
+          queue_runner_def: a QueueRunnerDef that replaces the arguments above.
+          import_scope: prefix of the names in it.
 
         Raises:
           ValueError: if both or neither of queue and queue_runner_def are given.
@@ -55,7 +62,7 @@ class QueueRunner:
                 queue_closed_exception_types=queue_closed_exception_types,
             )
         self._lock = threading.Lock()
-        # Session -> count of enqueue threads that run in it.
+        # Session -> number of enqueue threads that run in it.
         self._runs_per_session: Any = weakref.WeakKeyDictionary()
         self._exceptions_raised: list[BaseException] = []
 
@@ -109,7 +116,7 @@ class QueueRunner:
             for code in queue_runner_def.queue_closed_exception_types
         )
         if not self._queue_closed_exception_types:
-            # Messages of old versions do not name the types.
+            # Messages of old versions lack the exception types.
             self._queue_closed_exception_types = _DEFAULT_CLOSED_TYPES
 
     @property
@@ -230,7 +237,7 @@ class QueueRunner:
         return threads
 
     def to_proto(self, export_scope: str | None = None) -> Any:
-        """The runner as a QueueRunnerDef, names without `export_scope`; None where the queue is not in it."""
+        """The runner as a QueueRunnerDef, names without `export_scope`; None if the queue is not in that."""
         from millrace.core.protobuf import queue_runner_pb2
 
         if export_scope is not None and not self.queue.name.startswith(export_scope):

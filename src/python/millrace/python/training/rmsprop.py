@@ -35,8 +35,14 @@ class RMSPropOptimizer(optimizer.Optimizer):
         centered: bool = False,
         name: str = "RMSProp",
     ) -> None:
-        """Args: learning_rate, decay, momentum, epsilon: floats, scalar tensors or callables; centered: subtract
-        the square of the gradient's running mean."""
+        """Makes the optimizer.
+
+        Args:
+          learning_rate, decay, momentum, epsilon: floats, scalar tensors or callables without arguments.
+          use_locking, name: as in Optimizer.
+          centered: whether to divide by the standard deviation of the gradient instead of the root of its
+            mean square.
+        """
         super().__init__(use_locking, name)
         self._learning_rate = learning_rate
         self._decay = decay

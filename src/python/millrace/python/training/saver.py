@@ -102,24 +102,25 @@ class Saver:
 
         Args:
           var_list: variables and saveables, in a list or a dict by names in the checkpoint; all if None.
-          reshape: variables keep their shape when a value of another shape and the same size is restored.
-          sharded: each device writes files of its own.
+          reshape: whether a value of another shape with the same size may be restored; variables keep their
+            shape.
+          sharded: whether each device writes files of its own.
           max_to_keep: the number of checkpoints kept; None or 0 for all.
-          keep_checkpoint_every_n_hours: one checkpoint in that time is never deleted.
+          keep_checkpoint_every_n_hours: one checkpoint of each such period is never deleted.
           name: scope of the ops.
-          restore_sequentially: restore one variable after the other, which needs less memory.
+          restore_sequentially: whether to restore variables one after the other, which needs less memory.
           saver_def: SaverDef that names the ops of another Saver, instead of making any.
-          builder: SaverBuilder, if not the usual one.
-          defer_build: make the ops when `build` is called.
-          allow_empty: a graph without variables is no error.
+          builder: SaverBuilder; BulkSaverBuilder by default.
+          defer_build: whether the ops are made by a call of `build` instead.
+          allow_empty: whether a graph without variables is no error.
           write_version: format, of SaverDef.CheckpointFormatVersion.
-          pad_step_number: write the step with eight digits.
-          save_relative_paths: paths in the state file are relative to it.
+          pad_step_number: whether to write the step with eight digits.
+          save_relative_paths: whether paths in the state file are relative to it.
           filename: default of the fed name of the file.
 
         Raises:
           TypeError: if `var_list` is not valid.
-          ValueError: if a name is there twice, or there is nothing to save.
+          ValueError: if a name occurs twice, or there is nothing to save.
         """
         if defer_build and var_list:
             raise ValueError(
@@ -147,7 +148,7 @@ class Saver:
         self._filename = filename
         # Pairs (prefix, time), oldest first.
         self._last_checkpoints: list[tuple[str, float]] = []
-        self._save_guard: Any = None  # of a chief that may change
+        self._save_guard: Any = None  # from a ChiefLease: set if another worker may become the chief
         self._checkpoints_to_be_deleted: list[tuple[str, float]] = []
         self._next_checkpoint_time = 0.0
         self._object_restore_saver: Any = None
@@ -204,7 +205,7 @@ class Saver:
                 build_restore=True,
             )
         elif self._name:
-            # The ops lie in the scope into which the graph was imported.
+            # The ops are in the scope into which the graph was imported.
             definition = type(self.saver_def)()
             definition.CopyFrom(self.saver_def)
             self.saver_def = definition
@@ -237,7 +238,7 @@ class Saver:
             self._checkpoints_to_be_deleted.append(self._last_checkpoints.pop(0))
 
     def _MaybeDeleteOldCheckpoints(self, meta_graph_suffix: str = "meta") -> None:  # noqa: N802
-        """Deletes the oldest of those to be deleted, unless it is the one of its hours that is kept."""
+        """Deletes the oldest checkpoint over the limit, unless `keep_checkpoint_every_n_hours` keeps it."""
         if not self._checkpoints_to_be_deleted:
             return
         name, written = self._checkpoints_to_be_deleted.pop(0)
@@ -311,7 +312,7 @@ class Saver:
                 return "%s-%s" % (save_path, "{:08d}".format(global_step))
             return "%s-%d" % (save_path, global_step)
         if os.path.basename(save_path) == latest_filename and not self._sharded:
-            # The checkpoint and the state file would be the same file.
+            # The checkpoint and the state file would have the same name.
             raise ValueError(
                 "'latest_filename' collides with 'save_path': '%s' and '%s'" % (latest_filename, save_path)
             )
@@ -452,7 +453,8 @@ class Saver:
         try:
             sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: checkpoint_prefix})
         except errors.NotFoundError as err:
-            # Checkpoints of objects name variables by paths of attributes, and also contain the variables' names.
+            # Object-based checkpoints have paths of attributes as keys, and contain the variables' names as
+            # well.
             try:
                 names_to_keys = object_graph_key_mapping(checkpoint_prefix)
             except errors.NotFoundError:

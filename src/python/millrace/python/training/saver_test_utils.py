@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A key-value table that Savers keep, as tests of Savers use it."""
+"""A key-value table that Savers save and restore, for tests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from millrace.python.training import saver as saver_module
 
 
 class CheckpointedOp:
-    """A MutableHashTable from strings to floats that goes into checkpoints with the variables."""
+    """A MutableHashTable from strings to floats that is saved in checkpoints with the variables.
+
+    Args:
+      name: name of the table, also in checkpoints.
+      table_ref: handle of an existing table, or None.
+    """
 
     def __init__(self, name: str, table_ref: Any = None) -> None:
-        """Args: name: of the table, in checkpoints too; table_ref: handle of one that exists, or None."""
+        """Args: name: of the table, in checkpoints too; table_ref: handle of an existing table, or None."""
         if table_ref is None:
             self.table_ref = gen_lookup_ops.mutable_hash_table_v2(
                 key_dtype=dtypes.string, value_dtype=dtypes.float32, name=name

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""ClusterSpec: the tasks of a cluster; Server: this process as one of them."""
+"""ClusterSpec: the tasks of a cluster; Server: makes this process one of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ class ClusterSpec:
     """The jobs of a cluster, and the addresses of their tasks."""
 
     def __init__(self, cluster: Any) -> None:
-        """Args: cluster: dict from a job's name to a list of addresses or a dict by task numbers; or a ClusterDef,
-        or another ClusterSpec.
+        """Makes the specification of a cluster.
+
+        Args:
+          cluster: dict from a job's name to a list of addresses ("host:port"), or to a dict from task numbers
+            to addresses; or a ClusterDef, or another ClusterSpec.
 
         Raises:
           TypeError: if it is none of these.
@@ -142,7 +145,7 @@ def _make_server_def(
 
     Raises:
       TypeError: if an argument is of a wrong type.
-      ValueError: if the arguments do not tell a task.
+      ValueError: if the arguments do not identify a task.
     """
     from millrace.core.protobuf import tensorflow_server_pb2
 
@@ -184,7 +187,7 @@ def _make_server_def(
 
 
 class Server:
-    """This process as a task of a cluster: other processes and sessions reach its devices through it."""
+    """Makes this process a task of a cluster, whose devices other processes and sessions can use."""
 
     def __init__(
         self,
@@ -195,8 +198,14 @@ class Server:
         config: Any = None,
         start: bool = True,
     ) -> None:
-        """Args: server_or_cluster_def: ServerDef, ClusterSpec, ClusterDef or dict; job_name, task_index: which task
-        this is; protocol: "grpc"; config: ConfigProto of sessions; start: start it at once.
+        """Makes the server.
+
+        Args:
+          server_or_cluster_def: ServerDef, ClusterSpec, ClusterDef or dict.
+          job_name, task_index: the job and number of this task.
+          protocol: "grpc".
+          config: ConfigProto of sessions.
+          start: whether to start the server now.
 
         Raises:
           TypeError, ValueError: for invalid arguments.

@@ -13,7 +13,7 @@ from millrace.python.framework import ops
 from millrace.python.platform import tf_logging as logging
 from millrace.python.training import checkpoint_management
 
-# The first wait for another process; each is twice as long as the one before.
+# Seconds of the first wait for another process; the wait is doubled each time.
 _FIRST_WAIT_SECS = 1.0
 
 
@@ -27,7 +27,7 @@ def _maybe_name(obj: Any) -> str:
 
 
 def _restore_checkpoint_and_maybe_run_saved_model_initializers(sess: Any, saver: Any, path: str) -> None:
-    """Restores, and runs what initialises tables of a loaded SavedModel."""
+    """Restores, and runs the initialisers of tables of a loaded SavedModel."""
     initializers = ops.get_collection("saved_model_initializers")
     saver.restore(sess, path)
     for initializer in initializers:
@@ -38,8 +38,8 @@ class SessionManager:
     """Makes sessions for training.
 
     The chief calls `prepare_session`, which restores from a checkpoint or runs `init_op`; other workers call
-    `wait_for_session`, which makes sessions until one is ready. Whether it is, `ready_op` says: a vector of the
-    names of uninitialised variables.
+    `wait_for_session`, which makes sessions until one is ready. A model is ready if `ready_op`, a vector of
+    the names of uninitialised variables, is empty.
     """
 
     def __init__(
@@ -51,9 +51,14 @@ class SessionManager:
         recovery_wait_secs: float = 30,
         local_init_run_options: Any = None,
     ) -> None:
-        """Args: local_init_op: op that initialises local variables, run in each new session;
-        ready_op, ready_for_local_init_op: string vectors of names of uninitialised variables; graph: default
-        graph if None; recovery_wait_secs: time between two looks; local_init_run_options: RunOptions.
+        """Keeps the arguments.
+
+        Args:
+          local_init_op: op that initialises local variables, run in each new session.
+          ready_op, ready_for_local_init_op: string vectors of names of uninitialised variables.
+          graph: default graph if None.
+          recovery_wait_secs: seconds between checks whether the model is ready.
+          local_init_run_options: RunOptions of the run of `local_init_op`.
 
         Raises:
           ValueError: if there is a `ready_for_local_init_op` but no `local_init_op`.
@@ -86,7 +91,7 @@ class SessionManager:
         sess = session.Session(self._target, graph=self._graph, config=config)
         if checkpoint_dir and checkpoint_filename_with_path:
             raise ValueError("Can not provide both checkpoint_dir and checkpoint_filename_with_path.")
-        # Without a saver or a place there is nothing to restore.
+        # Without a saver or a checkpoint there is nothing to restore.
         if not saver or not (checkpoint_dir or checkpoint_filename_with_path):
             return sess, False
         if checkpoint_filename_with_path:
@@ -127,7 +132,7 @@ class SessionManager:
           master: target of the session.
           init_op: op, run with `init_feed_dict` where nothing was restored.
           saver: restores the newest checkpoint of `checkpoint_dir`, or `checkpoint_filename_with_path`.
-          wait_for_checkpoint: wait, at most `max_wait_secs`, until there is one.
+          wait_for_checkpoint: whether to wait, at most `max_wait_secs`, for a checkpoint.
           config: ConfigProto.
           init_fn: function of the session, called after `init_op` where nothing was restored.
 
@@ -207,7 +212,8 @@ class SessionManager:
     def wait_for_session(self, master: str, config: Any = None, max_wait_secs: float = float("Inf")) -> Any:
         """A session in which another process has made the model ready.
 
-        A new session is made for each look, one second after the first and later up to `recovery_wait_secs` apart.
+        A new session is made for each check, one second after the first and later up to `recovery_wait_secs`
+        apart.
 
         Raises:
           DeadlineExceededError: if that takes longer than `max_wait_secs`.
@@ -240,7 +246,7 @@ class SessionManager:
             pause = min(2 * pause, self._recovery_wait_secs)
 
     def _safe_close(self, sess: Any) -> None:
-        """Closes a session, whatever it says."""
+        """Closes a session, ignoring errors."""
         try:
             sess.close()
         except Exception:
@@ -268,7 +274,7 @@ class SessionManager:
 
 
 def _ready(op: Any, sess: Any, msg: str) -> tuple[bool, str | None]:
-    """Whether `op` gives no names (or is None), and `msg` with the names."""
+    """Whether `op` returns no names (or is None), and a message with the names."""
     if op is None:
         return True, None
     try:
@@ -278,7 +284,7 @@ def _ready(op: Any, sess: Any, msg: str) -> tuple[bool, str | None]:
             logging.warning("%s : error [%s]", msg, str(e))
             raise
         return False, str(e)
-    # Anything that is no array of names counts as ready when it is true of nothing missing.
+    # An empty array, or a result that is no array, means that nothing is missing.
     if ready_value is None or getattr(ready_value, "dtype", None) is None or ready_value.size == 0:
         return True, None
     non_initialized_varnames = ", ".join(
@@ -288,7 +294,7 @@ def _ready(op: Any, sess: Any, msg: str) -> tuple[bool, str | None]:
 
 
 class _CountDownTimer:
-    """Counts a time down."""
+    """Measures the rest of a time limit."""
 
     def __init__(self, duration_secs: float) -> None:
         self._start_time_secs = time.time()

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class SessionRunHook:
-    """Base of hooks, whose methods a monitored session calls at the stations of its life."""
+    """Base of hooks, whose methods a monitored session calls at the points of its life that they name."""
 
     def begin(self) -> None:
         """Before the session is made: ops may still be added to the graph."""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Supervisor: the older helper of training programs: sessions, checkpoints, summaries and threads in one object."""
+"""Supervisor: the older helper for training: sessions, checkpoints, summaries and threads in one object."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["SVStepCounterThread", "SVSummaryThread", "SVTimerCheckpointThread", 
 
 
 class Supervisor:
-    """Starts training from a checkpoint or from scratch, runs services during it, and ends all in order.
+    """Starts training from a checkpoint or from scratch, runs services during it, and stops them at its end.
 
     sv = tf.train.Supervisor(logdir="/tmp/mydir")
     with sv.managed_session(target) as sess:
@@ -36,7 +36,7 @@ class Supervisor:
             sess.run(train_op)
     """
 
-    # Stands for "make the default", as None means "none".
+    # Value of arguments that means "make the default", since None means "none".
     USE_DEFAULT = 0
 
     def __init__(
@@ -62,11 +62,22 @@ class Supervisor:
         init_fn: Any = None,
         local_init_run_options: Any = None,
     ) -> None:
-        """Args: graph: made final; the default graph if None; the ops: as of SessionManager, USE_DEFAULT: from the
-        graph's collections, or made; is_chief: whether this process initialises, restores and saves; logdir: folder
-        of checkpoints and summaries; saver, global_step, summary_op, summary_writer: as the ops;
-        save_summaries_secs, save_model_secs: how often, 0 for never; stop_grace_secs: time for threads to end;
-        checkpoint_basename: of checkpoints; session_manager: made if None; init_fn: function of the session.
+        """Makes the supervisor.
+
+        Args:
+          graph: the graph, which is finalized; the default graph if None.
+          ready_op, ready_for_local_init_op, init_op, init_feed_dict, local_init_op: as in SessionManager;
+            USE_DEFAULT: ops from the graph's collections, or new ones.
+          is_chief: whether this process initialises, restores and saves.
+          logdir: folder of checkpoints and summaries.
+          summary_op, saver, global_step, summary_writer: objects to use, None: none, or USE_DEFAULT.
+          save_summaries_secs, save_model_secs: intervals in seconds, 0 for never.
+          recovery_wait_secs: as in SessionManager.
+          stop_grace_secs: seconds that threads have to end.
+          checkpoint_basename: prefix of the checkpoints' file names.
+          session_manager: SessionManager; made if None.
+          init_fn: function of the session, called after `init_op`.
+          local_init_run_options: RunOptions of the run of `local_init_op`.
         """
         if graph is None:
             graph = ops.get_default_graph()
@@ -290,7 +301,7 @@ class Supervisor:
         max_wait_secs: float = 7200,
         start_standard_services: bool = True,
     ) -> Any:
-        """A session in which the model is ready: made so by the chief, waited for by others."""
+        """A session in which the model is ready: the chief initialises it, others wait for that."""
         self._coord.clear_stop()
         if self._summary_writer:
             self._summary_writer.reopen()

@@ -24,7 +24,7 @@ from millrace.python.training import session_manager
 from millrace.python.training import session_run_hook
 from millrace.python.training.chief_lease import ChiefLease
 
-# How long a run in progress may go on after a stop, and how often the chief's thread is asked to end.
+# How long a running step may continue after a stop, and the interval at which the chief's thread is polled.
 _GRACE_SECS = 5.0
 _PAUSE_SECS = 0.01
 
@@ -46,9 +46,15 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
         use_locking: bool = False,
         name: str = "sync_replicas",
     ) -> None:
-        """Args: opt: the optimizer that applies; replicas_to_aggregate: gradients in a mean; total_num_replicas:
-        workers, `replicas_to_aggregate` if None; variable_averages: ExponentialMovingAverage to keep of
-        `variables_to_average`, or None.
+        """Makes the optimizer.
+
+        Args:
+          opt: the optimizer that applies the means.
+          replicas_to_aggregate: the number of gradients in a mean.
+          total_num_replicas: the number of workers, `replicas_to_aggregate` if None.
+          variable_averages: ExponentialMovingAverage that is updated after each step, or None.
+          variables_to_average: the variables of `variable_averages`.
+          use_locking, name: as in Optimizer.
         """
         if total_num_replicas is None:
             total_num_replicas = replicas_to_aggregate
@@ -76,7 +82,7 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
         return self._opt.compute_gradients(*args, **kwargs)
 
     def _aggregate(self, grads_and_vars: Any) -> tuple[list[Any], list[Any], list[Any]]:
-        """Accumulators of the gradients: ops that add to them, means taken from them, the variables."""
+        """Makes accumulators; returns ops that add gradients to them, their means, the variables."""
         train_ops: list[Any] = []
         aggregated_grad: list[Any] = []
         var_list: list[Any] = []
@@ -105,11 +111,11 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
         return train_ops, aggregated_grad, var_list
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """Adds the ops by which this worker hands in its gradients, and those by which the chief applies them.
+        """Adds the ops with which this worker submits gradients, and those with which the chief applies them.
 
         Args:
           grads_and_vars: as `compute_gradients` gives them.
-          global_step: step counter; needed.
+          global_step: step counter; required.
           name: of the ops.
 
         Returns:
@@ -123,7 +129,7 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
         if global_step is None:
             raise ValueError("Global step is required to check staleness")
         self._global_step = global_step
-        # Beside the worker's ops: variables of one name at a parameter server would be the same for all workers.
+        # On the worker's device: a variable on a parameter server would be shared by all workers.
         local_anchor = control_flow_ops.no_op()
         with ops.colocate_with(local_anchor):
             self._local_step = variable_scope.variable(
@@ -139,7 +145,7 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
         with ops.name_scope(None, self._name):
             train_ops, aggregated_grad, var_list = self._aggregate(grads_and_vars)
             aggregated_grads_and_vars = zip(aggregated_grad, var_list)
-            # Everything that counts lies with the step.
+            # Tokens and their queue are on the device of the global step.
             with ops.device(global_step.device), ops.name_scope(""):
                 update_op = self._opt.apply_gradients(aggregated_grads_and_vars, global_step)
             with ops.device(global_step.device), ops.name_scope(""):
@@ -152,7 +158,7 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
                 )
                 self._sync_token_queue = sync_token_queue
             with ops.device(global_step.device), ops.name_scope(""):
-                # A worker's step: hand in gradients, then take a token.
+                # A worker's step: submit gradients, then take a token.
                 with ops.control_dependencies(train_ops):
                     token = sync_token_queue.dequeue()
                 train_op = state_ops.assign(self._local_step, token)
@@ -162,7 +168,7 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
                 if self._variable_averages is not None:
                     with ops.control_dependencies([sync_op]), ops.name_scope(""):
                         sync_op = self._variable_averages.apply(self._variables_to_average)
-            # The queue of the runner is never used but for its close ops.
+            # The runner needs a queue for its close ops; it is not used otherwise.
             dummy_queue = data_flow_ops.FIFOQueue(
                 1, [dtypes.int32], shapes=(), name="dummy_queue", shared_name="dummy_queue"
             )

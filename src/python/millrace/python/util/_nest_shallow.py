@@ -46,7 +46,7 @@ def assert_shallow_structure(
     Without `check_subtrees_length`, sequences of `input_tree` may be longer.
 
     Raises TypeError where `input_tree` has a leaf and the shallow tree a sequence, or types differ under `check_types`;
-    ValueError where lengths or keys do not fit.
+    ValueError where lengths or keys differ.
     """
     is_seq = _is_seq_test(expand_composites)
     if not is_seq(shallow_tree):

@@ -24,15 +24,15 @@ def make_all(module_name: str, doc_string_modules: Optional[Iterable[Any]] = Non
     return list(results)
 
 
-# By full name the module that had a name, and its value.
+# full name -> (module that had the name, value)
 _HIDDEN_ATTRIBUTES: Dict[str, Any] = {}
 
 
 def reveal_undocumented(symbol_name: str, target_module: Any = None) -> None:
-    """Puts back what `remove_undocumented` took away, into `target_module` or where it was.
+    """Restores a name that `remove_undocumented` removed, in `target_module` or its original module.
 
     Raises:
-      LookupError: nothing of that name was taken away.
+      LookupError: no such name was removed.
     """
     if symbol_name not in _HIDDEN_ATTRIBUTES:
         raise LookupError("Symbol %s is not a hidden symbol" % symbol_name)
@@ -43,7 +43,7 @@ def reveal_undocumented(symbol_name: str, target_module: Any = None) -> None:
 def remove_undocumented(
     module_name: str, allowed_exception_list: Any = None, doc_string_modules: Any = None
 ) -> None:
-    """Takes the names away from a module that are neither documented by `@@name` nor allowed; those with _ stay."""
+    """Removes the names of a module that are neither documented by `@@name` nor allowed, except _names."""
     module = sys.modules[module_name]
     kept = set(make_all(module_name, doc_string_modules)) | set(allowed_exception_list or [])
     for name in set(dir(module)) - kept:

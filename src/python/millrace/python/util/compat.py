@@ -41,7 +41,7 @@ def as_str_any(value: Any) -> str:
 
 
 def path_to_str(path: Any) -> Any:
-    """Returns the text of a path-like object; other objects as text or as they are."""
+    """Returns the text of a path-like object; other objects unchanged."""
     if hasattr(path, "__fspath__"):
         path = as_str_any(path.__fspath__())
     return path

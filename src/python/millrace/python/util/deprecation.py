@@ -87,7 +87,7 @@ def _warn_function(func: Any, date: Optional[str], instructions: str, warn_once:
 
 
 def deprecated(date: Optional[str], instructions: str, warn_once: bool = True) -> Callable[[Any], Any]:
-    """Returns a decorator whose functions (or classes) warn that they go away after `date` (YYYY-MM-DD or None)."""
+    """Returns a decorator for functions or classes that are removed after `date` (YYYY-MM-DD or None)."""
     _validate_deprecation_args(date, instructions)
 
     def decorate(func_or_class: Any) -> Any:
@@ -280,7 +280,7 @@ def deprecated_arg_values(
 
 
 def deprecated_alias(deprecated_name: str, name: str, func_or_class: Any, warn_once: bool = True) -> Any:
-    """Returns a function (or class) that warns under `deprecated_name` and does what `func_or_class` does."""
+    """Returns an alias of a function or class that warns that `deprecated_name` is deprecated."""
 
     def warn() -> None:
         if not _PRINT_DEPRECATION_WARNINGS or alias in _PRINTED_WARNING:
@@ -373,7 +373,7 @@ class HiddenTfApiAttribute(property):
 
 
 def deprecate_moved_module(deprecated_name: str, new_module: Any, deletion_version: str) -> Any:
-    """Returns a function `__getattr__` for a module whose contents `new_module` has: it warns once."""
+    """Returns `__getattr__` for a module that was moved to `new_module`: it warns once."""
 
     def getter(name: str) -> Any:
         if getter not in _PRINTED_WARNING and _PRINT_DEPRECATION_WARNINGS:

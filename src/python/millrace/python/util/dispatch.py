@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Dispatch of functions to handlers for types of their own."""
+"""Dispatch of functions to handlers for custom types."""
 from __future__ import annotations
 
 import functools
@@ -12,7 +12,7 @@ DISPATCH_ATTR = "_tf_dispatchers"
 
 
 class OpDispatcher:
-    """Handles the arguments of an op that its own code cannot; `NOT_SUPPORTED` passes them on."""
+    """Handles arguments that an op does not support; returns `NOT_SUPPORTED` if it does not either."""
 
     NOT_SUPPORTED = object()
 
@@ -21,7 +21,7 @@ class OpDispatcher:
         return self.NOT_SUPPORTED
 
     def register(self, op: Any) -> None:
-        """Registers this dispatcher for `op`; raises AssertionError when it takes none."""
+        """Registers this dispatcher for `op`; raises AssertionError if that does not support dispatch."""
         if not hasattr(op, DISPATCH_ATTR):
             raise AssertionError("Dispatching not enabled for %s" % op)
         getattr(op, DISPATCH_ATTR).append(self)

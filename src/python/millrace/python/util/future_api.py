@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing: the names of later interfaces are in tf.compat.v2."""
+"""An empty module: the names of version 2 are in tf.compat.v2."""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Says that graphs are being made: there is no other mode."""
+"""A function for programs of the time before eager execution."""
 from __future__ import annotations
 
 

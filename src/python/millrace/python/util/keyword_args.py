@@ -10,7 +10,7 @@ from millrace.python.util import decorator_utils
 
 
 def keyword_args_only(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns `func` refusing positional arguments with ValueError."""
+    """Returns a function like `func` that raises ValueError for positional arguments."""
     decorator_utils.validate_callable(func, "keyword_args_only")
 
     @functools.wraps(func)

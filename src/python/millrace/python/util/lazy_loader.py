@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional
 
 
 class LazyLoader(types.ModuleType):
-    """Stands for the module `name` and puts it under `local_name` of `parent_module_globals` on first use."""
+    """A proxy of the module `name`, imported on first use as `local_name` of `parent_module_globals`."""
 
     def __init__(
         self, local_name: str, parent_module_globals: Dict[str, Any], name: str, warning: Optional[str] = None

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Locks that one of several groups of threads holds."""
+"""Locks that are held by one of several groups of threads."""
 from __future__ import annotations
 
 import threading
@@ -31,7 +31,7 @@ class GroupLock:
             self._group_member_counts[group_id] += 1
 
     def release(self, group_id: int) -> None:
-        """Gives the lock back."""
+        """Releases the lock."""
         self._validate_group_id(group_id)
         with self._ready:
             self._group_member_counts[group_id] -= 1

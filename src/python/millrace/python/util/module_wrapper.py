@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that load public names on first use and tell of deprecated ones."""
+"""Modules that load public names on first use and warn of deprecated ones."""
 from __future__ import annotations
 
 import importlib
@@ -35,7 +35,7 @@ def has_deprecation_decorator(symbol: Any) -> bool:
 
 
 class TFModuleWrapper(types.ModuleType):
-    """A module that gives the names of another one and loads those of `public_apis` when they are used.
+    """A module with the names of another one that loads those of `public_apis` on first use.
 
     Args:
       wrapped: the module.

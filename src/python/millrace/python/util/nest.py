@@ -47,7 +47,7 @@ is_nested_or_composite = is_sequence_or_composite
 
 
 class _DotString:
-    """Prints as a dot: represents the leaves where the shape of a structure is shown."""
+    """Prints as a dot, which represents a leaf in printed structures."""
 
     def __str__(self) -> str:
         return "."
@@ -92,7 +92,7 @@ def _describe(value: Any) -> str:
 
 
 class _Mismatch(Exception):
-    """Two structures differ; `kind` is the class of the exception that the caller is to see."""
+    """Raised when two structures differ; `kind` is the class of the exception for the caller."""
 
     def __init__(self, kind: Type[Exception], text: str):
         super().__init__(text)
@@ -206,7 +206,7 @@ def assert_same_structure(
 
 
 def flatten_dict_items(dictionary: Any) -> Dict[Any, Any]:
-    """Returns a dictionary in which keys and values that are structures of equal shape are taken apart.
+    """Returns a dictionary in which keys and values that are structures of equal shape are flattened.
 
     Raises TypeError when `dictionary` is none, ValueError when a key and its value differ in shape or a key comes twice.
     """
@@ -324,7 +324,7 @@ def _keywords_of_map(kwargs: Dict[str, Any], allowed: Sequence[str]) -> Tuple[bo
 
 
 def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> Any:
-    """Applies `func` to the leaves at the same place of all structures; the result is nested like the first.
+    """Applies `func` to leaves at the same position of all structures; the result is nested like the first.
 
     Keywords: `check_types` (default True) and `expand_composites` (default False). Raises TypeError when `func` cannot be
     called or types differ, ValueError when there is no structure, or structures or keywords do not fit.

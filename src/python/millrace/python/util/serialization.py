@@ -10,7 +10,7 @@ import numpy as np
 
 
 def get_json_type(obj: Any) -> Any:
-    """Returns what JSON can hold for `obj`; raises TypeError where there is nothing."""
+    """Returns a value of JSON that represents `obj`; TypeError if there is none."""
     from millrace.python.framework import dtypes, tensor_shape
 
     if hasattr(obj, "get_config"):

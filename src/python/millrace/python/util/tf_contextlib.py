@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Context managers from generators that `tf_inspect` and `tf_decorator` see through."""
+"""Context managers from generators, supported by `tf_inspect` and `tf_decorator`."""
 from __future__ import annotations
 
 import contextlib

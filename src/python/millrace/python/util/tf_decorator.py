@@ -9,7 +9,7 @@ from typing import Any, Callable, List, Optional, Tuple
 
 
 class TFDecorator:
-    """A callable that represents `target`; `decorated_target` is what it decorates, `decorator_name` who made it."""
+    """A callable that represents `target`, with `decorated_target` and `decorator_name`, its decorator."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ def unwrap(maybe_tf_decorator: Any) -> Tuple[List[TFDecorator], Any]:
 
 
 def rewrap(decorator_func: Any, previous_target: Any, new_target: Any) -> Any:
-    """Puts `new_target` in the place of `previous_target` under the decorators of `decorator_func`."""
+    """Replaces `previous_target` by `new_target` under the decorators of `decorator_func`."""
     innermost: Any = None
     current = decorator_func
     while isinstance(current, TFDecorator) or _has_tf_decorator_attr(current):

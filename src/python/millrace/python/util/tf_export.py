@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Decorators that record under which public names a symbol is known."""
+"""Decorators that record the public names of a symbol."""
 from __future__ import annotations
 
 import collections

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of `inspect`, seeing through the decorators of `tf_decorator`."""
+"""The functions of `inspect`, applied to the functions under decorators of `tf_decorator`."""
 from __future__ import annotations
 
 import collections
@@ -98,7 +98,7 @@ def _getargspec(target: Any) -> ArgSpec:
 
 
 def getargspec(obj: Any) -> ArgSpec:
-    """As `getfullargspec`, in the shape of Python 2 (without keyword-only arguments)."""
+    """As `getfullargspec`, in the format of Python 2 (without keyword-only arguments)."""
     full = getfullargspec(obj)
     return ArgSpec(args=full.args, varargs=full.varargs, keywords=full.varkw, defaults=full.defaults)
 

@@ -22,12 +22,12 @@ separable_conv2d = conv_layers.separable_conv2d
 
 
 def trunc_normal(stddev: float) -> Any:
-    """An initializer of normal values without those beyond two deviations."""
+    """An initializer with truncated normal values."""
     return init_ops.truncated_normal_initializer(0.0, stddev)
 
 
 def plain_arg_scope(weight_decay: float, bias: float) -> Any:
-    """Convolutions with ReLU, decay of weights and biases that start at `bias`; to be entered."""
+    """An arg_scope of convolutions with ReLU, weight decay and biases that start at `bias`."""
     return arg_scope(
         [conv2d, fully_connected],
         activation_fn=nn_ops.relu,

@@ -40,11 +40,11 @@ class Builder:
         self._depth = depth
 
     def add(self, layer: Layer) -> bool:
-        """Adds a layer; whether it is the last one."""
+        """Adds a layer; returns whether it is the last one."""
         return self.keep(layer[1], self._apply(self.net, layer))
 
     def module(self, name: str, branches: list[list[Layer]]) -> bool:
-        """Adds a module, whose branches are concatenated; whether it is the last one."""
+        """Adds a module, whose branches are concatenated; returns whether it is the last one."""
         with variable_scope.variable_scope(name):
             ends = []
             for i, branch in enumerate(branches):
@@ -56,7 +56,7 @@ class Builder:
             return self.keep(name, array_ops.concat(ends, 3))
 
     def keep(self, name: str, net: Any) -> bool:
-        """Takes the output of a layer; whether it is the last one."""
+        """Records the output of a layer; returns whether it is the last one."""
         self.net = self.end_points[name] = net
         return name == self._final
 

@@ -34,7 +34,7 @@ _MODULES = {
 
 def _branches(name: str) -> list[list[Any]]:
     first, second, wide, third, narrow, last = _MODULES[name]
-    # One convolution of the checkpoints has another name.
+    # The checkpoints have another name for one convolution.
     odd = "Conv2d_0a_3x3" if name == "Mixed_5b" else "Conv2d_0b_3x3"
     return [
         [("conv", "Conv2d_0a_1x1", first, [1, 1])],

@@ -30,7 +30,7 @@ def subsample(inputs: Any, factor: int, scope: Any = None) -> Any:
 def conv2d_same(
     inputs: Any, num_outputs: int, kernel_size: int, stride: int, rate: int = 1, scope: Any = None
 ) -> Any:
-    """A convolution that pads by the kernel alone: its result, subsampled, does not depend on the size."""
+    """A convolution with padding that depends on the kernel only, so strides do not shift its result."""
     if stride == 1:
         return conv2d(inputs, num_outputs, kernel_size, stride=1, rate=rate, padding="SAME", scope=scope)
     total = kernel_size + (kernel_size - 1) * (rate - 1) - 1
@@ -47,7 +47,7 @@ def stack_blocks_dense(
     """Applies blocks one after another; beyond `output_stride` strides become rates of dilated convolutions.
 
     Raises:
-      ValueError: the strides of the units do not give `output_stride`.
+      ValueError: the strides of the units cannot produce `output_stride`.
     """
     current_stride = 1
     rate = 1

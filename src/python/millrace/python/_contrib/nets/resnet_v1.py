@@ -56,7 +56,7 @@ def resnet_v1(
       inputs: the images.
       blocks: a list of `resnet_utils.Block`.
       num_classes: the number of logits; None leaves them out.
-      is_training: whether batches are normalised by themselves.
+      is_training: whether batch normalization uses the moments of the batch.
       global_pool: whether to average over the image before the logits.
       output_stride: the ratio of the sizes of the image and of the result; None for that of the blocks.
       include_root_block: whether a convolution and a pooling come first.
@@ -67,7 +67,7 @@ def resnet_v1(
       The result, and a dictionary of the outputs of the layers and of "predictions".
 
     Raises:
-      ValueError: the blocks cannot give `output_stride`.
+      ValueError: the blocks cannot produce `output_stride`.
     """
     with variable_scope.variable_scope(scope, "resnet_v1", [inputs], reuse=reuse) as sc:
         collection = sc.original_name_scope + "_end_points"

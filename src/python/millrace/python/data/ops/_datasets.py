@@ -373,7 +373,7 @@ class _PrivateThreadPoolDataset(UnaryUnchangedStructureDataset):
 
 
 class _OptimizeDataset(UnaryUnchangedStructureDataset):
-    """The same elements, from stages that are rewritten in the named ways."""
+    """The same elements, from a pipeline optimized by the named rewrites."""
 
     def __init__(self, input_dataset: Any, optimizations: Any, optimization_configs: Any = None) -> None:
         self._input_dataset = input_dataset
@@ -390,7 +390,7 @@ class _OptimizeDataset(UnaryUnchangedStructureDataset):
 
 
 class _ModelDataset(UnaryUnchangedStructureDataset):
-    """The same elements, from stages that choose open parameters by measured costs."""
+    """The same elements, from a pipeline whose AUTOTUNE parameters are chosen by measured costs."""
 
     def __init__(self, input_dataset: Any, cpu_budget: int = 0) -> None:
         self._input_dataset = input_dataset
@@ -418,7 +418,7 @@ class _SetStatsAggregatorDataset(UnaryUnchangedStructureDataset):
 
 
 class _RowsOfSparseDataset(UnaryDataset):
-    """A dataset whose batches of sparse tensors are vectors of variants, a sparse tensor each."""
+    """A dataset whose batches of sparse tensors are vectors of variants, one for each sparse tensor."""
 
     def __init__(self, input_dataset: Any) -> None:
         self._input_dataset = input_dataset

@@ -30,14 +30,14 @@ def _is_dataset(value: Any) -> bool:
 
 
 class StructuredFunctionWrapper:
-    """A function that takes and gives structures, as a function of the library.
+    """A function of structures of tensors, converted to a function of the graph's library.
 
     Args:
       func: the Python function.
-      transformation_name: of what it is for, in texts.
+      transformation_name: name of the transformation, for messages.
       dataset: whose elements are the arguments; or input_classes, input_shapes and input_types, or input_structure.
-      add_to_graph: whether the function goes into the library of the default graph at once.
-      use_legacy_function, defun_kwargs: accepted.
+      add_to_graph: whether the function is added to the library of the default graph now.
+      use_legacy_function, defun_kwargs: accepted, but ignored.
 
     Attributes:
       function: with `name` and `captured_inputs`.
@@ -140,7 +140,7 @@ class StructuredFunctionWrapper:
 
 
 def _as_values(ret: Any) -> Any:
-    """The structure of what a function returned, with tensors for the parts that become some."""
+    """The structure that a function returned, with values converted to tensors."""
 
     def convert(value: Any) -> Any:
         if (
@@ -157,9 +157,9 @@ def _as_values(ret: Any) -> Any:
 
 
 class DatasetGraph(CaptureGraph):
-    """A graph in which the operations of a dataset are made again: a function without arguments that gives it.
+    """A graph with a copy of the operations of a dataset, the body of a function that returns it.
 
-    Operations with state are made again only where they belong to the dataset (`dataset_ops`).
+    Stateful operations are copied only if they belong to the dataset (`dataset_ops`).
     """
 
     def __init__(self, dataset_ops: Any, seed: Any = None) -> None:
@@ -206,7 +206,7 @@ def dataset_factory(dataset: Any) -> Any:
 
 
 def predicate_output_is_bool(wrapper: Any) -> bool:
-    """Whether a function gives one bool."""
+    """Whether a function returns one bool scalar."""
     from millrace.python.framework import tensor_spec
 
     return (

@@ -44,7 +44,7 @@ class _GeneratorState:
 
 
 class _GeneratorDataset(_datasets._WithSpec, _datasets.DatasetSource):
-    """A dataset of three functions: what makes a state, what gives the next element, what ends it."""
+    """A dataset of three functions: one makes a state, one returns the next element, one ends it."""
 
     def __init__(self, init_args: Any, init_func: Any, next_func: Any, finalize_func: Any) -> None:
         from millrace.python.data.util import structure
@@ -71,10 +71,11 @@ def from_generator(generator: Any, output_types: Any, output_shapes: Any = None,
     """A dataset of the elements of a Python generator.
 
     Args:
-      generator: a callable that gives an iterable each time that the dataset is read from its start.
+      generator: a callable that returns an iterable; it is called each time the dataset is read from its
+        start.
       output_types: the structure of the types of an element.
-      output_shapes: of the shapes; not known when None.
-      args: tensors whose values `generator` is called with.
+      output_shapes: the structure of the shapes; None: unknown shapes.
+      args: tensors whose values are arguments of `generator`.
 
     Raises:
       TypeError: `generator` is not callable or does not return an iterable.
@@ -120,7 +121,7 @@ def from_generator(generator: Any, output_types: Any, output_shapes: Any = None,
     def flat_map_fn(dummy_arg: Any) -> Any:
         return _GeneratorDataset(dummy_arg, get_iterator_id_fn, generator_next_fn, finalize_fn)
 
-    # A dataset within another one: it has a state of its own in each iteration.
+    # A nested dataset, so that each iteration has a state of its own.
     return dataset_ops.DatasetV2.from_tensors(dummy).flat_map(flat_map_fn)
 
 
@@ -128,8 +129,8 @@ def _arrays_of(values: Any, output_types: Any, flat_types: Any, flat_shapes: Any
     """The components of an element of a generator, checked.
 
     Raises:
-      TypeError: they are of another structure or of types that don't fit.
-      ValueError: they are of other shapes.
+      TypeError: the structure or a type differs.
+      ValueError: a shape differs.
     """
     if isinstance(values, list):
         values = tuple(values)

@@ -20,36 +20,36 @@ class Options(options_lib.OptionsBase):
     experimental_deterministic = options_lib.create_option(
         "experimental_deterministic",
         bool,
-        "Whether elements come in an order that does not change (None: yes).",
+        "Whether the order of elements is deterministic (None: yes).",
     )
     experimental_distribute = options_lib.create_option(
         "experimental_distribute",
         distribute_options.DistributeOptions,
-        "How it is spread over workers.",
+        "Options of the distribution over workers.",
         distribute_options.DistributeOptions,
     )
     experimental_optimization = options_lib.create_option(
         "experimental_optimization",
         optimization_options.OptimizationOptions,
-        "What may be rewritten.",
+        "Options of the optimization of the pipeline.",
         optimization_options.OptimizationOptions,
     )
     experimental_slack = options_lib.create_option(
-        "experimental_slack", bool, "Whether the last prefetch leaves time to the consumer."
+        "experimental_slack", bool, "Whether the last prefetch waits until the step has started."
     )
     experimental_stats = options_lib.create_option(
-        "experimental_stats", stats_options.StatsOptions, "What is measured.", stats_options.StatsOptions
+        "experimental_stats", stats_options.StatsOptions, "Options of statistics.", stats_options.StatsOptions
     )
     experimental_threading = options_lib.create_option(
         "experimental_threading",
         threading_options.ThreadingOptions,
-        "Limits of threads.",
+        "Options of threads.",
         threading_options.ThreadingOptions,
     )
     experimental_stateful_whitelist = options_lib.create_option(
         "experimental_stateful_whitelist",
         list,
-        "Names of operations whose state may be ignored when it is saved.",
+        "Names of stateful operations whose state is ignored when an iterator is saved.",
     )
 
     def _static_optimizations(self) -> list[str]:
@@ -63,12 +63,12 @@ class Options(options_lib.OptionsBase):
     def _static_optimization_configs(self) -> list[str]:
         configs: list[str] = self.experimental_optimization._static_optimization_configs()
         if self.experimental_slack:
-            # An element for each device at the begin of a step.
+            # Read at the start of a step, one element for each device.
             configs = configs + ["slack:slack_period:%d" % (self.experimental_distribute.num_devices or 1)]
         return configs
 
     def merge(self, options: Any) -> Any:
-        """These options with others.
+        """Returns these options merged with others.
 
         Raises:
           ValueError: both set one to different values.

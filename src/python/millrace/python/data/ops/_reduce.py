@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of a state and elements, called for one element after the other."""
+"""Functions of a state and an element, which are called for all elements in order."""
 from __future__ import annotations
 
 from typing import Any
@@ -20,14 +20,14 @@ def state_function(
       dataset: gives the elements.
       initial_state: the state before the first.
       func: the Python function.
-      name: what it is for, in texts.
-      with_output: it gives (state, output) and not just the state.
+      name: name of the transformation, for messages.
+      with_output: whether `func` returns (state, output) instead of the state.
 
     Returns:
       (function wrapper, structure of the state, structure of the output).
 
     Raises:
-      TypeError: the function gives a state of other classes or types.
+      TypeError: the function returns a state of other classes or types.
     """
     state_structure = structure.type_spec_from_value(initial_state)
     while True:

@@ -28,7 +28,7 @@ AUTOTUNE = -1
 class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metaclass=abc.ABCMeta):
     """A sequence of elements, each a structure of tensors.
 
-    Methods make further datasets; an iterator of one gives the elements.
+    Methods return transformed datasets; an iterator returns the elements.
     """
 
     def __init__(self, variant_tensor: Any) -> None:
@@ -126,7 +126,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
 
     @staticmethod
     def from_tensors(tensors: Any) -> Any:
-        """A dataset of one element: `tensors`, a structure."""
+        """A dataset of one element, the structure `tensors`."""
         return _datasets.TensorDataset(tensors)
 
     @staticmethod
@@ -188,7 +188,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         return _datasets.PrefetchDataset(self, buffer_size)
 
     def repeat(self, count: Any = None) -> Any:
-        """The elements `count` times; for ever with None or -1."""
+        """The elements `count` times, endlessly if it is None or -1."""
         return _datasets.RepeatDataset(self, count)
 
     def enumerate(self, start: Any = 0) -> Any:
@@ -196,11 +196,11 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         return DatasetV2.zip((_datasets.RangeDataset(start, dtypes.int64.max), self))
 
     def shuffle(self, buffer_size: Any, seed: Any = None, reshuffle_each_iteration: Any = None) -> Any:
-        """The elements in random order: each is drawn from a buffer of `buffer_size` that is filled in order."""
+        """The elements in random order: each is drawn from a buffer of `buffer_size` elements."""
         return _datasets.ShuffleDataset(self, buffer_size, seed, reshuffle_each_iteration)
 
     def cache(self, filename: Any = "") -> Any:
-        """The elements, which are kept in memory or in files with that prefix when they are all read once."""
+        """The elements, cached in memory or in files `filename`* during the first full iteration."""
         return _datasets.CacheDataset(self, filename)
 
     def take(self, count: Any) -> Any:
@@ -208,7 +208,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         return _datasets.TakeDataset(self, count)
 
     def skip(self, count: Any) -> Any:
-        """The elements behind the first `count`; none with -1."""
+        """The elements after the first `count`; none with -1."""
         return _datasets.SkipDataset(self, count)
 
     def shard(self, num_shards: Any, index: Any) -> Any:
@@ -222,7 +222,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
     def padded_batch(
         self, batch_size: Any, padded_shapes: Any, padding_values: Any = None, drop_remainder: Any = False
     ) -> Any:
-        """Batches of elements of different shapes, each filled up to `padded_shapes`.
+        """Batches of elements of different shapes, each padded to `padded_shapes`.
 
         Sizes of None or -1 are those of the largest element of the batch.
         """
@@ -264,7 +264,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         """The result of a function of the dataset.
 
         Raises:
-          TypeError: it gives no dataset.
+          TypeError: the result is no dataset.
         """
         dataset = transformation_func(self)
         if not isinstance(dataset, DatasetV2):
@@ -290,13 +290,13 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         """The same dataset with options.
 
         Raises:
-          ValueError: they contradict those that are set.
+          ValueError: they conflict with options that are set.
         """
         return _datasets._OptionsDataset(self, options)
 
 
 class DatasetV1(DatasetV2):
-    """The dataset of TensorFlow 1: one with iterators that are made explicitly."""
+    """The dataset of TensorFlow 1, which has methods that make iterators."""
 
     def __init__(self) -> None:
         try:
@@ -463,7 +463,7 @@ def _as_v1(dataset: Any) -> Any:
 
 
 def normalize_to_dense(dataset: Any) -> Any:
-    """The dataset with batches of sparse tensors as vectors of variants, so that rows can be taken."""
+    """The dataset with batches of sparse tensors as vectors of variants, which can be split into rows."""
     if not _datasets._has_sparse(dataset.element_spec):
         return dataset
     return _datasets._RowsOfSparseDataset(dataset)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Iterators: positions in datasets."""
+"""Iterators of datasets."""
 from __future__ import annotations
 
 import warnings
@@ -14,7 +14,7 @@ from millrace.python.ops import gen_dataset_ops
 from millrace.python.training.saving import saveable_object
 from millrace.python.training.tracking import base as trackable
 
-# Programs that call get_next() in a loop make an operation with each call.
+# Number of calls of get_next() after which a warning says that each call adds an operation.
 GET_NEXT_CALL_WARNING_THRESHOLD = 32
 GET_NEXT_CALL_WARNING_MESSAGE = (
     "An unusually high number of `Iterator.get_next()` calls was detected. This often indicates that `Iterator.get_next()` "
@@ -30,7 +30,7 @@ def _device_is(resource: Any) -> Any:
 
 
 class Iterator(trackable.Trackable):
-    """A position in a dataset, as a resource of the session."""
+    """An iterator of a dataset, a resource of the session."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class Iterator(trackable.Trackable):
 
         Args:
           output_types: the structure of types.
-          output_shapes: of shapes; not known when None.
-          shared_name: under which sessions share it.
-          output_classes: of classes; all tensors when None.
+          output_shapes: the structure of shapes; None: unknown shapes.
+          shared_name: name under which sessions share the iterator.
+          output_classes: the structure of classes; None: all are tensors.
         """
         spec = _legacy_structure(output_types, output_shapes, output_classes)
         resource = gen_dataset_ops.iterator_v2(
@@ -77,7 +77,7 @@ class Iterator(trackable.Trackable):
     def from_string_handle(
         string_handle: Any, output_types: Any, output_shapes: Any = None, output_classes: Any = None
     ) -> Any:
-        """The iterator whose `string_handle()` is fed; of the given structure."""
+        """The iterator of the given structure whose `string_handle()` is `string_handle`, usually fed."""
         spec = _legacy_structure(output_types, output_shapes, output_classes)
         string_handle = ops.convert_to_tensor(string_handle, dtype=dtypes.string)
         resource = gen_dataset_ops.iterator_from_string_handle_v2(
@@ -187,7 +187,7 @@ class IteratorV2(trackable.Trackable):
       dataset: the dataset.
 
     Raises:
-      RuntimeError: ops are not executed at once.
+      RuntimeError: eager execution is not enabled.
     """
 
     def __init__(self, dataset: Any = None, components: Any = None, element_spec: Any = None) -> None:
@@ -199,7 +199,7 @@ class IteratorV2(trackable.Trackable):
         if dataset is None:
             raise ValueError("Either `dataset` or both `components` and `element_spec` need to be provided.")
         applied = dataset._apply_options()
-        self._dataset = applied  # whose functions and resources the iterator uses
+        self._dataset = applied  # kept alive, since the iterator uses its functions and resources
         self._element_spec = applied.element_spec
         self._types = structure.get_flat_tensor_types(self._element_spec)
         self._shapes = structure.get_flat_tensor_shapes(self._element_spec)
@@ -211,7 +211,7 @@ class IteratorV2(trackable.Trackable):
     def __del__(self) -> None:
         try:
             _engine.eager_execute("DeleteIterator", None, [self._iterator_resource, self._deleter], [], 0)
-        except Exception:  # the interpreter is ending, or there is no iterator
+        except Exception:  # at exit of the interpreter, or no iterator was made
             pass
 
     def __iter__(self) -> Any:

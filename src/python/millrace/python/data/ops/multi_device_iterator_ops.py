@@ -18,7 +18,7 @@ class MultiDeviceIterator:
       devices: the names of the devices, in order.
       max_buffer_size: the maximum number of elements kept for each device.
       prefetch_buffer_size: not used, the elements are kept in the memory that all devices share.
-      source_device: where the dataset is read.
+      source_device: the device on which the dataset is read.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class MultiDeviceIterator:
                 self._multi_device_iterator_resource,
                 max_buffer_size=max_buffer_size,
             )
-            # The number of the last start, which steps after the initializer need.
+            # The incarnation of the iterator, set by the initializer.
             name = ops.get_default_graph().unique_name("multi_device_iterator_incarnation")
             self._incarnation_id = gen_resource_variable_ops.var_handle_op(
                 dtype=dtypes.int64, shape=[], shared_name=name, name=name
@@ -66,7 +66,7 @@ class MultiDeviceIterator:
         """The next element of a device, or of all devices in a list.
 
         Raises:
-          ValueError: if the iterator has not that device.
+          ValueError: the iterator has no such device.
         """
         if device is not None:
             with ops.device(device):
@@ -79,7 +79,7 @@ class MultiDeviceIterator:
 
     @property
     def initializer(self) -> Any:
-        """What starts the iterator."""
+        """The op that starts the iterator."""
         return self._initializer
 
     @property

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Values that may not be there."""
+"""Optional values."""
 from __future__ import annotations
 
 import abc
@@ -12,7 +12,7 @@ from millrace.python.ops import gen_dataset_ops
 
 
 class Optional(composite_tensor.CompositeTensor, metaclass=abc.ABCMeta):
-    """A value, a structure of tensors, or none."""
+    """A value, which is a structure of tensors, or no value."""
 
     @abc.abstractmethod
     def has_value(self, name: Any = None) -> Any:

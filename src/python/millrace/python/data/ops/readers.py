@@ -17,7 +17,7 @@ def _filenames_dataset(filenames: Any) -> Any:
     """A dataset of the names.
 
     Raises:
-      TypeError: they are no strings, or a dataset of something else.
+      TypeError: the argument is neither strings nor a dataset of scalar strings.
     """
     if not isinstance(filenames, dataset_ops.DatasetV2):
         filenames = ops.convert_to_tensor(filenames, dtype=dtypes.string)
@@ -76,7 +76,7 @@ def _buffer_size(buffer_size: Any) -> Any:
 
 
 class TextLineDatasetV2(_ReadingDataset):
-    """The lines of text files, without their ends."""
+    """The lines of text files, without their newlines."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class FixedLengthRecordDatasetV2(_ReadingDataset):
 
 
 class ParallelInterleaveDataset(_function_datasets.FlatMapDataset):
-    """The elements of the datasets that a function makes, read ahead by threads."""
+    """The elements of the datasets that a function returns, prefetched by threads."""
 
     def __init__(
         self, input_dataset: Any, map_func: Any, cycle_length: Any, block_length: Any, sloppy: Any,
@@ -162,7 +162,7 @@ class ParallelInterleaveDataset(_function_datasets.FlatMapDataset):
 
 
 class TextLineDatasetV1(dataset_ops.DatasetV1Adapter):
-    """The lines of text files, without their ends: scalar strings."""
+    """The lines of text files, without their newlines: scalar strings."""
 
     def __init__(
         self,

@@ -121,7 +121,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
 
 
 def map_structure(func: Callable[..., Any], *structure: Any, **check_types_dict: Any) -> Any:
-    """Calls a function with the parts of structures, and gives a structure of the results."""
+    """Calls a function with the parts of structures; returns a structure of the results."""
     if not callable(func):
         raise TypeError("func must be callable, got: %s" % func)
     if not structure:
@@ -135,7 +135,7 @@ def map_structure(func: Callable[..., Any], *structure: Any, **check_types_dict:
 
 
 def assert_shallow_structure(shallow_tree: Any, input_tree: Any, check_types: bool = True) -> None:
-    """Checks that `input_tree` has the form of `shallow_tree` as deep as that goes."""
+    """Checks that `input_tree` has the form of `shallow_tree` down to its depth."""
     if not is_sequence(shallow_tree):
         return
     if not is_sequence(input_tree):
@@ -175,13 +175,13 @@ def _flatten_up_to(shallow_tree: Any, input_tree: Any) -> Iterator[Any]:
 
 
 def flatten_up_to(shallow_tree: Any, input_tree: Any) -> list[Any]:
-    """The parts of `input_tree` that stand where those of `shallow_tree` do."""
+    """The parts of `input_tree` at the positions of the parts of `shallow_tree`."""
     assert_shallow_structure(shallow_tree, input_tree)
     return list(_flatten_up_to(shallow_tree, input_tree))
 
 
 def map_structure_up_to(shallow_tree: Any, func: Callable[..., Any], *inputs: Any) -> Any:
-    """map_structure with parts that are taken as deep as `shallow_tree` goes."""
+    """map_structure of parts down to the depth of `shallow_tree`."""
     if not inputs:
         raise ValueError("Argument `inputs` is empty. Cannot map over no sequences.")
     for input_tree in inputs:

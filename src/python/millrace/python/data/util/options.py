@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 
 class OptionsBase:
-    """Options that may be set by name; others are refused."""
+    """Base of options: unknown attributes cannot be set."""
 
     _options: dict[str, Any]
 
@@ -54,10 +54,10 @@ def create_option(
 
 
 def merge_options(*options_list: Any) -> Any:
-    """The options that all of the given ones set together.
+    """Returns the union of options.
 
     Raises:
-      TypeError: they are of different classes.
+      TypeError: the options are of different classes.
       ValueError: two of them set one option to different values.
     """
     if not options_list:

@@ -10,7 +10,7 @@ from millrace.python.ops import array_ops, math_ops
 
 
 def get_seed(seed: Any) -> tuple[Any, Any]:
-    """The two seeds of a dataset, int64 scalars: (0, 0) means random ones, and is never what seeds give."""
+    """The two seeds of a dataset, int64 scalars: (0, 0), non-deterministic ones, only if no seed is set."""
     seed, seed2 = random_seed.get_seed(seed)
     seed = constant_op.constant(0, dtype=dtypes.int64, name="seed") if seed is None else _int64(seed, "seed")
     if seed2 is None:

@@ -11,7 +11,7 @@ from millrace.python.ops import sparse_ops
 
 
 def any_sparse(classes: Any) -> bool:
-    """Whether a structure of classes has SparseTensor in it."""
+    """Whether a structure of classes contains SparseTensor."""
     return any(c is sparse_tensor.SparseTensor for c in nest.flatten(classes))
 
 

@@ -16,7 +16,7 @@ from millrace.python.framework import (
 
 
 class NoneTensor(composite_tensor.CompositeTensor):
-    """Stands for a None in an element."""
+    """Represents a None in an element."""
 
     @property
     def _type_spec(self) -> Any:
@@ -91,7 +91,7 @@ def normalize_element(element: Any) -> Any:
 
 
 def convert_legacy_structure(output_types: Any, output_shapes: Any, output_classes: Any) -> Any:
-    """The structure of TypeSpecs that structures of types, shapes and classes say.
+    """The structure of TypeSpecs for structures of types, shapes and classes.
 
     Raises:
       TypeError: a class is not known.
@@ -131,14 +131,14 @@ def _from_tensor_list(convert: Any, element_spec: Any, tensor_list: Any) -> Any:
 
 
 def from_compatible_tensor_list(element_spec: Any, tensor_list: Any) -> Any:
-    """An element of the tensors that a dataset holds for it."""
+    """An element, from the tensors that represent it in a dataset."""
     return _from_tensor_list(
         lambda spec, value: spec._from_compatible_tensor_list(value), element_spec, tensor_list
     )
 
 
 def from_tensor_list(element_spec: Any, tensor_list: Any) -> Any:
-    """The same with checks.
+    """As `from_compatible_tensor_list`, with checks.
 
     Raises:
       ValueError: the tensors do not match the specs.
@@ -157,7 +157,7 @@ def from_tensor_list(element_spec: Any, tensor_list: Any) -> Any:
 
 
 def get_flat_tensor_specs(element_spec: Any) -> list[Any]:
-    """TensorSpecs of the tensors that a dataset holds for an element."""
+    """TensorSpecs of the tensors that represent an element in a dataset."""
     return [inner for spec in nest.flatten(element_spec) for inner in spec._flat_tensor_specs]
 
 
@@ -179,12 +179,12 @@ def _to_tensor_list(encode: Any, element_spec: Any, element: Any) -> list[Any]:
 
 
 def to_tensor_list(element_spec: Any, element: Any) -> list[Any]:
-    """The tensors that a dataset holds for an element."""
+    """The tensors that represent an element in a dataset."""
     return _to_tensor_list(lambda spec, value: spec._to_tensor_list(value), element_spec, element)
 
 
 def to_batched_tensor_list(element_spec: Any, element: Any) -> list[Any]:
-    """The same for a batch of elements, whose rows the dataset gives."""
+    """The tensors that represent a batch of elements in a dataset of its rows."""
 
     def encode(spec: Any, value: Any) -> Any:
         if hasattr(spec, "_to_batched_tensor_list"):
@@ -195,7 +195,7 @@ def to_batched_tensor_list(element_spec: Any, element: Any) -> list[Any]:
 
 
 def are_compatible(spec1: Any, spec2: Any) -> bool:
-    """Whether elements of one structure may be those of the other."""
+    """Whether the structures are compatible with each other."""
     try:
         nest.assert_same_structure(spec1, spec2)
     except (TypeError, ValueError):
@@ -207,7 +207,7 @@ def type_spec_from_value(element: Any, use_fallback: bool = True) -> Any:
     """The structure of TypeSpecs of an element.
 
     Raises:
-      TypeError: a part is nothing that a dataset can hold.
+      TypeError: a part has a type that datasets do not support.
     """
     if element is None:
         return NoneTensorSpec()

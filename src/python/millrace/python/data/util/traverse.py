@@ -9,7 +9,7 @@ from millrace.python.framework import dtypes
 
 
 def obtain_all_variant_tensor_ops(dataset: Any) -> list[Any]:
-    """The operations that give variants and that the dataset is made of, the nearest first."""
+    """The operations with variant outputs that the dataset is made of, the nearest first."""
     found: list[Any] = []
     pending = [dataset._variant_tensor.op]
     seen: set[Any] = set()

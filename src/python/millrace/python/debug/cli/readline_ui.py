@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The debugger's commands, a line each."""
+"""The debugger's command line."""
 from __future__ import annotations
 
 import argparse

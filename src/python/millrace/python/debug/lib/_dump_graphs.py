@@ -142,7 +142,7 @@ class DumpGraphs:
         include_reversed_ref: bool = False,
         device_name: Any = None,
     ) -> Any:
-        """The names of nodes on one way from a node to another that depends on it; None if there is none."""
+        """The names of nodes on a path from a node to another that depends on it; None if there is none."""
         graph = self._graph_of(src_node_name, device_name, "Node inputs")
         self._infer_device_name(device_name, dst_node_name)
         reversed_refs = graph.node_reversed_ref_inputs if include_reversed_ref else {}

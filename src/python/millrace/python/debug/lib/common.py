@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What parts of the debugger share."""
+"""The common part of the debugger."""
 from __future__ import annotations
 
 import collections

@@ -79,7 +79,7 @@ class DebugTensorDatum:
         if base.count("_") < 3:
             raise ValueError("Dump file path does not conform to the naming pattern: %s" % base)
         self._extended_timestamp = base.split("_")[-1]
-        # A time with "-" and a number is that of a file that would else have replaced another.
+        # "-" and a number after the time make the name of a file unique.
         self._timestamp = int(self._extended_timestamp.split("-")[0])
         self._debug_op = base.split("_")[-2]
         self._output_slot = int(base.split("_")[-3])
@@ -191,11 +191,11 @@ class DebugDumpDir(DumpGraphs):
                     if _dump_files.is_graph_file(name):
                         graphs.append(_load_graph_def_from_event_file(os.path.join(root, name)))
                     continue
-                if ".tempstate" in name:  # left by a process that ended while it wrote
+                if ".tempstate" in name:  # a temporary file of a process that ended while writing
                     continue
                 path = os.path.relpath(os.path.join(root, name), self._dump_root)
                 data.append(DebugTensorDatum(self._dump_root, path))
-        # Of values of the same time the node with inputs comes later; a longer name is not a reason.
+        # Values of the same time are ordered by the dependencies of their nodes.
         data.sort(key=lambda datum: (datum.timestamp, datum.extended_timestamp))
         self._dump_tensor_data[device_name] = data
         for datum in data:
@@ -278,8 +278,8 @@ class DebugDumpDir(DumpGraphs):
         """The values that a filter accepts.
 
         Args:
-          predicate: a function of a DebugTensorDatum and the array.
-          first_n: at most this number; 0 or less: all.
+          predicate: a function of a DebugTensorDatum and its array that returns a bool.
+          first_n: the maximum number of results; 0 or less: no limit.
           device_name: only those of this device.
           exclude_node_names: a pattern of names of nodes that are left out.
         """

@@ -16,7 +16,7 @@ _gradient_debuggers: dict[str, Any] = {}
 
 
 def clear_gradient_debuggers() -> None:
-    """Forgets all debuggers of gradients."""
+    """Removes all GradientsDebuggers."""
     _gradient_debuggers.clear()
 
 
@@ -70,7 +70,7 @@ class GradientsDebugger:
         self._is_active_context = False
 
     def identify_gradient(self, input_tensor: Any) -> Any:
-        """A tensor with the value of `input_tensor`. Where it is used, the gradient of `input_tensor` is found."""
+        """Returns an identity of `input_tensor`, whose gradient is recorded as that of `input_tensor`."""
         name = _tensor_to_grad_debug_op_name(input_tensor, self._uuid)
         if self._graph is None:
             self._graph = input_tensor.graph
@@ -81,7 +81,7 @@ class GradientsDebugger:
         return debug_op
 
     def watch_gradients_by_tensors(self, graph: Any, tensors: Any) -> GradientsDebugger:
-        """Watches the gradients of these tensors: what uses them uses them through identify_gradient."""
+        """Watches the gradients of tensors: replaces their uses by uses of `identify_gradient`'s results."""
         tensor_list = tensors if isinstance(tensors, list) else [tensors]
         pattern = "|".join("^%s$" % re.escape(tensor.name) for tensor in tensor_list)
         return self.watch_gradients_by_tensor_names(graph, pattern)
@@ -161,7 +161,7 @@ def _identify_gradient_grad(op: Any, dy: Any) -> Any:
 
 @ops.RegisterGradient("DebugGradientRefIdentity")
 def _identify_gradient_grad_ref(op: Any, dy: Any) -> Any:
-    """As for values."""
+    """As `_identify_gradient_grad`, for references."""
     return _identify_gradient_grad(op, dy)
 
 

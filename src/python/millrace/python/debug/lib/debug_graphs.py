@@ -60,11 +60,11 @@ def parse_debug_node_name(node_name: str) -> tuple[str, int, int, str]:
 
 
 class DebugGraph:
-    """What one device ran.
+    """The graph of one device.
 
     Args:
       debug_graph_def: the GraphDef, which may have debug nodes.
-      device_name: the device, when nodes do not say it.
+      device_name: the device, if the nodes have none.
     """
 
     def __init__(self, debug_graph_def: Any, device_name: Any = None) -> None:
@@ -147,7 +147,7 @@ class DebugGraph:
 
     @property
     def node_reversed_ref_inputs(self) -> dict[str, list[str]]:
-        """By node whose reference others change: those others."""
+        """A dict from nodes with reference outputs to the nodes that change these."""
         found: dict[str, list[str]] = collections.defaultdict(list)
         for name, changed in self._ref_args.items():
             for node in changed:

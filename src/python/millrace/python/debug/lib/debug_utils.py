@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which tensors a run writes out."""
+"""Selection of the tensors that a run writes to files."""
 from __future__ import annotations
 
 import re
@@ -17,7 +17,7 @@ def add_debug_tensor_watch(
     tolerate_debug_op_creation_failures: bool = False,
     global_step: int = -1,
 ) -> None:
-    """Adds one tensor to those that a run writes out.
+    """Adds one tensor to those that a run writes to files.
 
     Args:
       run_options: the RunOptions of the run, which are changed.
@@ -25,7 +25,7 @@ def add_debug_tensor_watch(
       output_slot: which of its outputs; -1: all of them.
       debug_ops: the name of a debug op, or a list of names, with attributes in brackets if wanted.
       debug_urls: "file:///folder", or a list.
-      tolerate_debug_op_creation_failures: whether an op that does not fit the tensor is left out.
+      tolerate_debug_op_creation_failures: whether an op that is not applicable to the tensor is skipped.
       global_step: a number that is written with the run.
     """
     watch = run_options.debug_options.debug_tensor_watch_opts.add()
@@ -63,7 +63,7 @@ def watch_graph(
     global_step: int = -1,
     reset_disk_byte_usage: bool = False,
 ) -> None:
-    """Adds the tensors of a graph that match all patterns, which match at the start of names.
+    """Adds the tensors of a graph that match all patterns (regular expressions, matched at the start).
 
     Args:
       run_options: the RunOptions of the run, which are changed.
@@ -73,9 +73,9 @@ def watch_graph(
       node_name_regex_whitelist: a pattern of names; None: all.
       op_type_regex_whitelist: a pattern of types of operations.
       tensor_dtype_regex_whitelist: a pattern of names of data types.
-      tolerate_debug_op_creation_failures: whether an op that does not fit a tensor is left out.
+      tolerate_debug_op_creation_failures: whether an op that is not applicable to a tensor is skipped.
       global_step: a number that is written with the run.
-      reset_disk_byte_usage: not used: there is no limit of the bytes written.
+      reset_disk_byte_usage: not used, since the bytes written are not limited.
     """
     names, types, dtypes = _patterns(
         node_name_regex_whitelist, op_type_regex_whitelist, tensor_dtype_regex_whitelist

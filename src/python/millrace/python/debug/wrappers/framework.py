@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions around sessions, whose runs are watched."""
+"""Wrappers of sessions, whose runs are watched."""
 from __future__ import annotations
 
 import re
@@ -16,7 +16,7 @@ from millrace.python.platform import tf_logging
 
 
 class OnSessionInitRequest:
-    """Told when a session is wrapped."""
+    """The argument of `on_session_init`, which is called when a session is wrapped."""
 
     def __init__(self, sess: Any) -> None:
         if not isinstance(sess, (session.BaseSession, _monitored_session())):
@@ -37,7 +37,7 @@ class OnSessionInitResponse:
 
 
 class OnRunStartRequest:
-    """Told before each run."""
+    """The argument of `on_run_start`, which is called before each run."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class OnRunStartAction:
 
 
 class OnRunStartResponse:
-    """The requested kind of a run."""
+    """The result of `on_run_start`: the requested kind of the run."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class OnRunStartResponse:
 
 
 class OnRunEndRequest:
-    """Told after each run."""
+    """The argument of `on_run_end`, which is called after each run."""
 
     def __init__(
         self,
@@ -109,11 +109,11 @@ class OnRunEndRequest:
 
 
 class OnRunEndResponse:
-    """Nothing, so far."""
+    """The result of `on_run_end`, which has no content."""
 
 
 class WatchOptions:
-    """What of a run is watched: see debug_utils.watch_graph."""
+    """The tensors of a run that are watched; see debug_utils.watch_graph."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ def _check_type(obj: Any, expected: Any) -> None:
 
 
 class BaseDebugWrapperSession(session.SessionInterface):
-    """A session whose runs are watched as a subclass says.
+    """Base of wrappers of sessions, whose subclasses decide how runs are watched.
 
     Args:
       sess: the session.
@@ -298,7 +298,7 @@ class BaseDebugWrapperSession(session.SessionInterface):
         return self._sess.reset(*args, **kwargs)
 
     def make_callable(self, *args: Any, **kwargs: Any) -> Any:
-        """As the session's make_callable; calls of the function are told as runs."""
+        """As the session's make_callable; calls of the function are treated as runs."""
         runner = self._sess.make_callable(*args, **kwargs)
 
         def wrapped_runner(*runner_args: Any, **runner_kwargs: Any) -> Any:
@@ -394,7 +394,7 @@ class NonInteractiveDebugWrapperSession(BaseDebugWrapperSession):
         return OnSessionInitResponse(OnSessionInitAction.PROCEED)
 
     def prepare_run_debug_urls(self, fetches: Any, feed_dict: Any) -> Any:
-        """A subclass says where the run is written."""
+        """Returns the URLs that the run is written to; subclasses define it."""
         raise NotImplementedError("prepare_run_debug_urls")
 
     def on_run_start(self, request: Any) -> Any:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions that send tensors to a debugger in another process: there are none."""
+"""Sessions that send tensors to a debugger in another process, which are not supported."""
 from __future__ import annotations
 
 from typing import Any
@@ -12,14 +12,14 @@ _TEXT = (
 
 
 class GrpcDebugWrapperSession:
-    """Not there."""
+    """Not supported: raises NotImplementedError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(_TEXT % "GrpcDebugWrapperSession")
 
 
 class TensorBoardDebugWrapperSession(GrpcDebugWrapperSession):
-    """Not there."""
+    """Not supported: raises NotImplementedError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(_TEXT % "TensorBoardDebugWrapperSession")

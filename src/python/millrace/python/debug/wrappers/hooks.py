@@ -12,7 +12,7 @@ from millrace.python.training import session_run_hook
 
 
 def _options(start: Any, graph: Any) -> Any:
-    """RunOptions of a run that is watched as a wrapper says."""
+    """RunOptions of a run that is watched as `start`, the response of a wrapper, requests."""
     options = config_pb2.RunOptions(output_partition_graphs=True)
     debug_utils.watch_graph(
         options,
@@ -28,7 +28,7 @@ def _options(start: Any, graph: Any) -> Any:
 
 
 class LocalCLIDebugHook(session_run_hook.SessionRunHook):
-    """Asks at each run what to do, and shows its tensors: see LocalCLIDebugWrapperSession.
+    """Prompts for a command at each run, and shows its tensors; see LocalCLIDebugWrapperSession.
 
     Args:
       ui_type: "curses" and "readline" are the same here.
@@ -143,14 +143,14 @@ class DumpingDebugHook(session_run_hook.SessionRunHook):
 
 
 class GrpcDebugHook(session_run_hook.SessionRunHook):
-    """Not there."""
+    """Not supported: raises NotImplementedError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(grpc_wrapper._TEXT % "GrpcDebugHook")
 
 
 class TensorBoardDebugHook(GrpcDebugHook):
-    """Not there."""
+    """Not supported: raises NotImplementedError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(grpc_wrapper._TEXT % "TensorBoardDebugHook")

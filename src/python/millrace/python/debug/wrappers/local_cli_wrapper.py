@@ -18,11 +18,11 @@ _DUMP_ROOT_PREFIX = "tfdbg_"
 
 
 class LocalCLIDebugWrapperSession(framework.BaseDebugWrapperSession):
-    """Asks before a run, writes the tensors of runs that are watched, and has commands that show them.
+    """Prompts for a command before a run, writes the tensors of watched runs, and shows them.
 
     Args:
       sess: the session.
-      dump_root: the folder in which a run is written; it is new or empty. None: a temporary one.
+      dump_root: the folder to which runs are written, new or empty; None: a temporary one.
       log_usage: not used.
       ui_type: "curses" and "readline" are the same here: lines on the terminal.
       thread_name_filter: a pattern of names of threads; runs of others are not watched.
@@ -129,7 +129,7 @@ class LocalCLIDebugWrapperSession(framework.BaseDebugWrapperSession):
             dump.set_python_graph(self._sess.graph)
         passed: Any = None
         if self._active_tensor_filter and request.tf_error is None:
-            # Where no tensor was watched there is no folder.
+            # If no tensor was watched, there is no folder.
             passed = dump is not None and dump.find(
                 self.get_tensor_filter(self._active_tensor_filter),
                 first_n=1,

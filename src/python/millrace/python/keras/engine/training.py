@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Models that are subclassed: layers that are made of layers."""
+"""Subclassed models: layers that are made of layers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from millrace.python.layers import base
 class Model(base.Layer):
     """A layer of other layers, which are set as attributes in the constructor and used in `call`.
 
-    Their variables are the model's, and checkpoints of objects find them. What Keras adds - compile, fit, losses,
-    the functional form - is not there.
+    Their variables are the model's, and checkpoints of objects find them. The parts of Keras - compile, fit,
+    losses, the functional API - are not available.
     """
 
     @property

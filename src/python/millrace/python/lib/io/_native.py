@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The doors of include/millrace/c/io.h, called in the library that the extension has loaded."""
+"""The functions of include/millrace/c/io.h, called by ctypes in the library that the extension has loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def library() -> Any:
     """The library as a ctypes.CDLL. Raises OSError where it cannot be found."""
     from millrace.python import _engine
 
-    # The soname of a library that is loaded already names that one.
+    # The soname of a loaded library finds it again.
     candidates = ["libtensorflow.so.1"]
     path = getattr(_engine, "library_path", None)
     if isinstance(path, str):

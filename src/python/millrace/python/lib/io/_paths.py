@@ -20,7 +20,7 @@ def local_path(path: Any) -> str:
     """`path` (str, bytes or PathLike) as a path of the system.
 
     Raises:
-      TypeError: if it is none.
+      TypeError: if `path` has another type.
       UnimplementedError: for a scheme other than file.
     """
     if hasattr(path, "__fspath__"):
@@ -74,5 +74,5 @@ def raising(path: Any) -> Iterator[None]:
     except OSError as e:
         raise error_of(path, e) from None
     except ValueError as e:
-        # A zero byte in the path.
+        # The path contains a zero byte.
         raise errors_impl.InvalidArgumentError(None, None, "%s; %s" % (path, e)) from None

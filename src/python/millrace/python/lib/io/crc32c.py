@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""CRC-32C sums of records."""
+"""CRC-32C checksums of records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _table() -> list[int]:
 
 
 def crc32c_by_table(data: bytes, crc: int = 0) -> int:
-    """The sum in Python alone: slow."""
+    """The checksum computed in Python, which is slow."""
     table = _cached_table()
     crc ^= 0xFFFFFFFF
     for byte in data:
@@ -33,7 +33,7 @@ def _cached_table() -> list[int]:
 
 @functools.lru_cache(maxsize=None)
 def _extend() -> Callable[[int, bytes, int], int]:
-    """The engine's sum, or the one in Python where there is no library."""
+    """The engine's function, or the one in Python if there is no library."""
     try:
         from millrace.python.lib.io import _native
 
@@ -44,11 +44,11 @@ def _extend() -> Callable[[int, bytes, int], int]:
 
 
 def extend(crc: int, data: bytes) -> int:
-    """The sum of what `crc` is the sum of, followed by `data`."""
+    """The checksum of the data with checksum `crc` followed by `data`."""
     return _extend()(crc, data, len(data))
 
 
 def masked(data: bytes) -> int:
-    """The sum of `data` as files store it."""
+    """The masked checksum of `data`, as files store it."""
     crc = _extend()(0, data, len(data))
     return ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF

@@ -17,18 +17,18 @@ from millrace.python.lib.io._paths import local_path as _local_path
 from millrace.python.lib.io._paths import raising as _raising
 from millrace.python.util import compat
 
-# Bytes that a checksum reads at a time.
+# The number of bytes that file_crc32 reads at a time.
 _DEFAULT_BLOCK_SIZE = 16 * 1024 * 1024
 
 
 class FileIO:
     """A file that is opened when it is first read or written.
 
-    Modes: r, w, a, r+, w+, a+, each with b for bytes instead of str in UTF-8. One thread at a time.
+    Modes: r, w, a, r+, w+, a+, each with b for bytes instead of str in UTF-8. Not thread-safe.
     """
 
     def __init__(self, name: Any, mode: str) -> None:
-        """Raises InvalidArgumentError for a mode that is none."""
+        """Raises InvalidArgumentError for an invalid mode."""
         self.__name = name
         self.__mode = mode
         self._file: Any = None
@@ -79,13 +79,13 @@ class FileIO:
             file.write(data)
 
     def read(self, n: int = -1) -> Any:
-        """`n` bytes, or all that follow."""
+        """Returns up to `n` bytes, or the rest of the file if `n` is -1."""
         file = self._preread_check()
         with _raising(self.__name):
             return self._prepare_value(file.read(n))
 
     def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
-        """Goes to `offset` from the start (whence 0), the present place (1) or the end (2)."""
+        """Sets the position: `offset` from the start (whence 0), the current position (1) or the end (2)."""
         file = self._preread_check()
         if offset is None and position is None:
             raise TypeError("seek(): offset argument required")
@@ -99,13 +99,13 @@ class FileIO:
             file.seek(offset, whence)
 
     def readline(self) -> Any:
-        """The next line with its end, or nothing at the end of the file."""
+        """The next line with its newline; empty at the end of the file."""
         file = self._preread_check()
         with _raising(self.__name):
             return self._prepare_value(file.readline())
 
     def readlines(self) -> list[Any]:
-        """All lines that follow."""
+        """All remaining lines."""
         lines: list[Any] = []
         while True:
             line = self.readline()
@@ -114,7 +114,7 @@ class FileIO:
             lines.append(line)
 
     def tell(self) -> int:
-        """The place in the file."""
+        """The position in the file."""
         if self._read_check_passed:
             return int(self._preread_check().tell())
         return int(self._prewrite_check().tell())
@@ -185,7 +185,7 @@ def read_file_to_string(filename: Any, binary_mode: bool = False) -> Any:
 
 
 def write_string_to_file(filename: Any, file_content: Any) -> None:
-    """Makes `file_content` the contents of a file."""
+    """Writes `file_content` to a file, replacing its contents."""
     with FileIO(filename, mode="w") as f:
         f.write(file_content)
 
@@ -204,7 +204,7 @@ def get_matching_files_v2(pattern: Any) -> list[str]:
 
 
 def create_dir(dirname: Any) -> None:
-    """Makes a folder in one that exists."""
+    """Makes a folder, whose parent must exist."""
     create_dir_v2(dirname)
 
 
@@ -214,13 +214,13 @@ def create_dir_v2(path: Any) -> None:
 
 
 def recursive_create_dir(dirname: Any) -> None:
-    """Makes a folder and those above it where they are missing."""
+    """Makes a folder and its missing parents."""
     recursive_create_dir_v2(dirname)
 
 
 def recursive_create_dir_v2(path: Any) -> None:
     with _raising(path):
-        if _local_path(path):  # The empty name is the folder that is current.
+        if _local_path(path):  # The empty name is the current folder.
             os.makedirs(_local_path(path), exist_ok=True)
 
 
@@ -360,7 +360,7 @@ def stat_v2(path: Any) -> FileStatistics:
 
 
 def filecmp(filename_a: Any, filename_b: Any) -> bool:
-    """Whether two files have the same size and sum."""
+    """Whether two files have the same size and checksum."""
     if FileIO(filename_a, "rb").size() != FileIO(filename_b, "rb").size():
         return False
     return file_crc32(filename_a) == file_crc32(filename_b)

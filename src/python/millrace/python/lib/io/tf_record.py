@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""TFRecord files: each record with its length and masked CRC-32C sums of both, the whole perhaps compressed."""
+"""TFRecord files: records with their lengths and masked CRC-32C checksums, optionally compressed."""
 
 from __future__ import annotations
 
@@ -48,8 +48,13 @@ class TFRecordOptions:
         mem_level: int | None = None,
         compression_strategy: int | None = None,
     ) -> None:
-        """Args: compression_type: "ZLIB", "GZIP", "" or None, or a TFRecordCompressionType; the others: as of
-        zlib's deflateInit2, None for the defaults.
+        """Keeps the options.
+
+        Args:
+          compression_type: "ZLIB", "GZIP", "" or None, or a TFRecordCompressionType.
+          flush_mode, input_buffer_size, output_buffer_size, window_bits, compression_level,
+          compression_method,
+            mem_level, compression_strategy: options of zlib's deflateInit2; None: the defaults.
 
         Raises:
           ValueError: if `compression_type` is none of these.
@@ -131,7 +136,7 @@ class _ByteReader:
                 self._pending += self._inflater.decompress(block)
                 block = self._inflater.unused_data
                 if block:
-                    # Files of several members stand one after the other.
+                    # A compressed file may consist of several members.
                     self._inflater = zlib.decompressobj(_window_bits(self._kind))
         except zlib.error as e:
             raise errors.DataLossError(None, None, "inflate() failed: %s in %s" % (e, self._path)) from None
@@ -168,7 +173,7 @@ def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     """Yields the records of a file.
 
     Args:
-      path: of the file.
+      path: path of the file.
       options: TFRecordOptions with the compression, or None.
 
     Raises:
@@ -179,10 +184,15 @@ def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
 
 
 class TFRecordWriter:
-    """Writes records to a file, which is whole after `close`. One thread at a time."""
+    """Writes records to a file, which is complete after `close`. Not thread-safe."""
 
     def __init__(self, path: Any, options: Any = None) -> None:
-        """Args: path: of the file, which is overwritten; options: TFRecordOptions, a type of compression, or None."""
+        """Opens the file.
+
+        Args:
+          path: path of the file, which is overwritten.
+          options: TFRecordOptions, a type of compression, or None.
+        """
         if not isinstance(options, TFRecordOptions):
             options = TFRecordOptions(compression_type=options)
         kind = TFRecordOptions.get_compression_type_string(options)
@@ -233,7 +243,7 @@ class TFRecordWriter:
             self._file.flush()
 
     def close(self) -> None:
-        """Ends the file."""
+        """Closes the file."""
         if self._file is None:
             return
         with _paths.raising(self._path):

@@ -287,7 +287,7 @@ def tridiagonal_solve(
       transpose_rhs: whether `rhs` is transposed first.
       conjugate_rhs: whether it is conjugated.
       name: name scope.
-      partial_pivoting: whether rows are swapped for the sake of precision.
+      partial_pivoting: whether rows are swapped for numerical stability.
 
     Returns:
       [..., m] or [..., m, k].
@@ -400,7 +400,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: Optional[
 
     Args:
       a: of floats.
-      rcond: singular values below this part of the largest count as 0; by default 10 max(m, n) eps.
+      rcond: singular values below `rcond` times the largest one count as 0; by default 10 max(m, n) eps.
       validate_args: whether shapes are checked when the op runs.
       name: name scope.
 

@@ -20,9 +20,10 @@ __all__ = ["LinearOperator"]
 
 
 class LinearOperator(module.Module):  # type: ignore[misc]
-    """A (batch of) matrices [..., m, n] by what can be done with them.
+    """A linear operator: (a batch of) matrices [..., m, n] defined by their products and solutions.
 
-    Subclasses define `_shape`, `_shape_tensor` and `_matmul`, and what they can do better than by a dense matrix.
+    Subclasses define `_shape`, `_shape_tensor` and `_matmul`, and override methods for which a dense matrix
+    is slower.
 
     Args:
       dtype: type of the elements.
@@ -361,7 +362,7 @@ class LinearOperator(module.Module):  # type: ignore[misc]
         return self.adjoint()
 
     def inverse(self, name: str = "inverse") -> Any:
-        """Returns the inverse operator; ValueError for one that is known to have none."""
+        """Returns the inverse operator; ValueError if it is known not to be invertible."""
         if self.is_square is False:
             raise ValueError("Cannot take the Inverse: This operator represents a non square matrix.")
         if self.is_non_singular is False:

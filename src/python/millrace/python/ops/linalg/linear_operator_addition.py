@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of linear operators: pairs are added where the sum has a form that is known."""
+"""Sums of linear operators: pairs are added if the sum is one of the known kinds of operators."""
 from __future__ import annotations
 
 import abc
@@ -18,7 +18,7 @@ from millrace.python.ops.linalg import (
 
 __all__: list[str] = []
 
-# Forms of operators, the cheapest first.
+# Kinds of operators, the cheapest first.
 _SCALED_IDENTITY = "scaled_identity"
 _DIAG = "diag"
 _TRIL = "tril"
@@ -38,7 +38,8 @@ def add_operators(
       name: of the scope.
 
     Raises:
-      TypeError: if something else is among them; ValueError: if their matrices have other sizes.
+      TypeError: an element is no LinearOperator.
+      ValueError: their matrices differ in size.
     """
     if addition_tiers is None:
         addition_tiers = _DEFAULT_ADDITION_TIERS
@@ -109,7 +110,7 @@ class _Hints:
 
 
 class _Adder(metaclass=abc.ABCMeta):
-    """Adds two operators of certain forms."""
+    """Adds two operators of certain kinds."""
 
     @property
     def name(self) -> str:
@@ -188,7 +189,7 @@ class _AddAndReturnDiag(_Adder):
 
 
 class _AddAndReturnTriL(_Adder):
-    """A lower triangular matrix and another simple form."""
+    """A lower triangular matrix, and another one or a diagonal or (scaled) identity."""
 
     def can_add(self, op1: Any, op2: Any) -> bool:
         types = {_type(op1), _type(op2)}
@@ -202,7 +203,7 @@ class _AddAndReturnTriL(_Adder):
 
 
 class _AddAndReturnMatrix(_Adder):
-    """Any two operators of known form: the sum is a full matrix."""
+    """Any two operators of known kinds: the sum is a full matrix."""
 
     def can_add(self, op1: Any, op2: Any) -> bool:
         return isinstance(op1, linear_operator.LinearOperator) and isinstance(
@@ -217,7 +218,7 @@ class _AddAndReturnMatrix(_Adder):
 
 
 def _type(operator: Any) -> Any:
-    """The form of an operator; its class where it has none of the simple forms."""
+    """The kind of an operator; its class if it has no simple kind."""
     if isinstance(operator, linear_operator_diag.LinearOperatorDiag):
         return _DIAG
     if isinstance(operator, linear_operator_lower_triangular.LinearOperatorLowerTriangular):

@@ -96,7 +96,7 @@ def solve(lin_op_a: Any, lin_op_b: Any, name: Optional[str] = None) -> Any:
 
 
 class _Register:
-    """A decorator that registers a function for classes; TypeError and ValueError for what cannot be registered."""
+    """A decorator that registers a function for classes; ValueError if one is registered already."""
 
     _registry: dict[Any, Any]
     _what: str

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of tests of linear operators: random matrices, and comparisons of an operator with its matrix."""
+"""Utilities for tests of linear operators: random matrices, comparisons of operators and matrices."""
 from __future__ import annotations
 
 import itertools
@@ -325,7 +325,7 @@ def random_positive_definite_matrix(shape: Any, dtype: Any, force_well_condition
 def random_tril_matrix(
     shape: Any, dtype: Any, force_well_conditioned: bool = False, remove_upper: bool = True
 ) -> Any:
-    """Returns random lower triangular matrices; with values on the diagonal in [2, 4] if these are to be good ones."""
+    """Returns random lower triangular matrices; well-conditioned ones have diagonals in [2, 4]."""
     with ops.name_scope("random_tril_matrix"):
         tril = random_normal(shape, dtype=dtype)
         if remove_upper:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The operator that is 0."""
+"""The zero operator."""
 from __future__ import annotations
 
 from typing import Any

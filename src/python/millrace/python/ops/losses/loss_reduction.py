@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""How losses become one number, as second versions of losses name it."""
+"""Reductions of losses, by the names of version 2."""
 from __future__ import annotations
 
 from typing import Any
 
 
 class ReductionV2:
-    """The names of what can be done with the losses of a batch."""
+    """How the losses of a batch are reduced."""
 
     AUTO = "auto"
     NONE = "none"

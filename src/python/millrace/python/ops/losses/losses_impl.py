@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Losses that weight, reduce and collect."""
+"""Weighted and reduced losses, which are added to a collection."""
 from __future__ import annotations
 
 from typing import Any
@@ -94,7 +94,8 @@ def compute_weighted_loss(
 ) -> Any:
     """Returns the losses times the weights (a scalar, or of their rank with dimensions 1 or the same), reduced.
 
-    The result is added to `loss_collection`. Raises ValueError when the shapes or the reduction are refused.
+    The result is added to `loss_collection`. Raises ValueError when shapes do not broadcast or for an unknown
+    reduction.
     """
     Reduction.validate(reduction)
     with ops.name_scope(scope, "weighted_loss", (losses, weights)):
@@ -157,7 +158,7 @@ def cosine_distance(
     reduction: str = _DEFAULT,
     dim: Any = None,
 ) -> Any:
-    """Returns the weighted 1 - sum(labels * predictions) along `axis`; both are to be of length 1 already."""
+    """Returns the weighted 1 - sum(labels * predictions) along `axis`; both must be normalised."""
     axis = deprecated_argument_lookup("axis", axis, "dim", dim)
     if axis is None:
         raise ValueError("You must specify 'axis'.")

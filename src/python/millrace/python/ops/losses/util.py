@@ -10,7 +10,7 @@ from millrace.python.ops import array_ops, confusion_matrix, control_flow_ops, m
 
 
 def squeeze_or_expand_dimensions(y_pred: Any, y_true: Any, sample_weight: Any) -> Any:
-    """Fits the ranks of predictions, targets (may be None) and weights to each other by dimensions of 1."""
+    """Adds or removes last dimensions of 1 of predictions, targets (may be None) and weights."""
     if y_true is not None:
         y_true, y_pred = confusion_matrix.remove_squeezable_dimensions(y_true, y_pred)
     if sample_weight is None:
@@ -43,7 +43,7 @@ def squeeze_or_expand_dimensions(y_pred: Any, y_true: Any, sample_weight: Any) -
 
 
 def scale_losses_by_sample_weight(losses: Any, sample_weight: Any) -> Any:
-    """Returns losses times weights, fitted to each other."""
+    """Returns losses times weights, after `squeeze_or_expand_dimensions`."""
     losses = math_ops.cast(losses, "float32")
     sample_weight = math_ops.cast(sample_weight, "float32")
     losses, _, sample_weight = squeeze_or_expand_dimensions(losses, None, sample_weight)

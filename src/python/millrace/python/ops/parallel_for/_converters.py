@@ -199,7 +199,7 @@ _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_ax
 
 
 def _masks(c: Operands) -> dict[str, int]:
-    """The masks of a slice behind the whole of the first dimension."""
+    """The masks of a slice that has the whole of the first dimension in front."""
     masks = {name: c.op.get_attr(name) << 1 for name in _MASKS}
     masks["begin_mask"] |= 1
     masks["end_mask"] |= 1
@@ -332,7 +332,7 @@ def _unsorted_segment_sum(c: Operands) -> Any:
     first = math_ops.range(c.count) * math_ops.cast(number, "int32")
     shape = array_ops.concat([[c.count], c.ones(c.rank(1))], 0)
     rows = ids + math_ops.cast(array_ops.reshape(first, shape), ids.dtype)
-    # Ids below zero stay without a row.
+    # Negative ids belong to no segment, so their rows are dropped.
     rows = array_ops.where(ids < 0, ids, rows)
     total = math_ops.unsorted_segment_sum(data, rows, math_ops.cast(number, "int32") * c.count)
     inner = array_ops.shape(total)[1:]

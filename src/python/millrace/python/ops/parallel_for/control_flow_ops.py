@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""for_loop, a while_loop of independent iterations, and pfor and vectorized_map, which make one pass of them."""
+"""for_loop, a while_loop of independent iterations; pfor and vectorized_map, which vectorize it."""
 from __future__ import annotations
 
 from typing import Any
@@ -64,7 +64,7 @@ def for_loop(loop_fn: Any, loop_fn_dtypes: Any, iters: Any, parallel_iterations:
 
 
 def pfor(loop_fn: Any, iters: Any, parallel_iterations: Any = None) -> Any:
-    """As for_loop, by one pass for all iterations where their operations allow it, else by a loop.
+    """As for_loop, vectorized over all iterations where the operations allow it, else a loop.
 
     Args:
       loop_fn: a function of a scalar int32 tensor that gives a structure of tensors or operations.
@@ -102,7 +102,7 @@ def pfor(loop_fn: Any, iters: Any, parallel_iterations: Any = None) -> Any:
 
 
 def _vectorized(loop_fn: Any, iters: Any) -> Any:
-    """The results of all iterations by one pass; None where some operation does not allow it."""
+    """The results of all iterations, vectorized; None where some operation does not allow it."""
     from millrace.python.framework import func_graph
     from millrace.python.ops.parallel_for import _converters  # noqa: F401
 
@@ -110,7 +110,7 @@ def _vectorized(loop_fn: Any, iters: Any) -> Any:
     if graph._get_control_flow_context() is not None:
         return None
     if graph.building_function:
-        # A function runs all its operations with effects, so that none may be left behind.
+        # A function runs all its stateful operations, so unused ones must not be left in it.
         trial = func_graph.FuncGraph("pfor")
         with trial.as_default():
             loop_fn(array_ops.placeholder("int32", []))

@@ -17,7 +17,7 @@ def jacobian(output: Any, inputs: Any, use_pfor: bool = True, parallel_iteration
     Args:
       output: a tensor.
       inputs: a structure of tensors.
-      use_pfor: whether to make one pass for all elements where the operations allow it.
+      use_pfor: whether to vectorize over the elements where the operations allow it.
       parallel_iterations: of the loop over the elements.
     """
     flat_inputs = nest.flatten(inputs)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of independent iterations as one pass: each operation of an iteration becomes one for all iterations.
+"""Vectorized loops: each operation of an iteration becomes one operation for all iterations.
 
 A tensor of the iteration is the same in all of them, or stacked: it then has a further first dimension.
 """
@@ -20,7 +20,7 @@ flags.DEFINE_bool(
     "If true, falls back to using a while loop for ops for which a converter is not defined.",
 )  # fmt: skip
 
-# TensorFlow has converters for these, and here a loop runs.
+# TensorFlow has converters for these; here the loop is not vectorized.
 LOOPED = frozenset(
     "AdjustContrastv2 AdjustHue AdjustSaturation Assert AvgPool3D Betainc Bitcast BroadcastGradientArgs Conv2DBackpropFilter"
     " DecodeCSV FFT3D FusedBatchNorm FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2"
@@ -51,7 +51,7 @@ class Stacked:
 
 
 CONVERTERS: dict[str, Converter] = {}
-# State that all iterations read alike.
+# Stateful ops whose value is the same in all iterations.
 _READERS = frozenset(
     "ReadVariableOp VarHandleOp VariableV2 Variable Placeholder PlaceholderWithDefault".split()
 )
@@ -69,7 +69,7 @@ def register(*op_types: str) -> Callable[[Converter], Converter]:
 
 
 def is_safe(op: Any) -> bool:
-    """Whether nothing happens when an operation runs once more, though none of its results is used."""
+    """Whether an operation may run again without an effect: it is stateless or only reads."""
     return not op.op_def.is_stateful or op.type in _READERS or op.type in CONVERTERS
 
 
@@ -93,7 +93,7 @@ class Operands:
         return self.inputs[i].t
 
     def same(self, i: int) -> Any:
-        """Input `i`, which has to be the same in all iterations."""
+        """Input `i`; raises Unconvertible unless it is the same in all iterations."""
         if self.inputs[i].is_stacked:
             raise Unconvertible("input %d of %s must not depend on the iteration" % (i, self.op.type))
         return self.inputs[i].t
@@ -117,7 +117,7 @@ class Operands:
         return int(rank)
 
     def aligned(self, i: int, rank: int) -> Any:
-        """Input `i`, which broadcasts against others whose rank in an iteration is `rank`."""
+        """Input `i`, reshaped to broadcast against others whose rank in an iteration is `rank`."""
         missing = rank - self.rank(i)
         if not self.inputs[i].is_stacked or missing <= 0:
             return self.inputs[i].t
@@ -137,7 +137,7 @@ class Operands:
         return value
 
     def prefixed(self, i: int, first: Any) -> Any:
-        """The vector that is input `i`, behind one element."""
+        """The vector that is input `i`, with `first` in front."""
         vector = self.same(i)
         return array_ops.concat([array_ops.reshape(math_ops.cast(first, vector.dtype), [1]), vector], 0)
 
@@ -147,7 +147,7 @@ class Operands:
         return axis + math_ops.cast(axis >= 0, axis.dtype)
 
     def again(self, inputs: Iterable[Any], **attrs: Any) -> Any:
-        """The operation with other inputs and some other attributes."""
+        """The results of the same operation with other inputs and some other attributes."""
         from millrace.core.framework import attr_value_pb2
 
         values = {name: value for name, value in self.op.node_def.attr.items() if name[0] != "_"}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of pfor share."""
+"""The base class of tests of pfor."""
 from __future__ import annotations
 
 from typing import Any
@@ -27,7 +27,7 @@ class PForTestCase(test.TestCase):
     def run_and_assert_equal(
         self, targets1: Any, targets2: Any, rtol: float = 1e-4, atol: float = 1e-5
     ) -> None:
-        """Both have the same values."""
+        """Asserts that two lists of tensors have the same values."""
         outputs = [np.array(x) for x in self._run_targets(targets1, targets2)]
         half = len(outputs) // 2
         for one, other in zip(outputs[:half], outputs[half:]):
@@ -36,7 +36,7 @@ class PForTestCase(test.TestCase):
     def _test_loop_fn(
         self, loop_fn: Any, iters: int, loop_fn_dtypes: Any = None, parallel_iterations: Any = None
     ) -> None:
-        """pfor and for_loop of a function give the same."""
+        """Asserts that pfor and for_loop of a function have the same results."""
         t1 = pfor_control_flow_ops.pfor(loop_fn, iters=iters, parallel_iterations=parallel_iterations)
         t2 = pfor_control_flow_ops.for_loop(
             loop_fn, loop_fn_dtypes, iters=iters, parallel_iterations=parallel_iterations

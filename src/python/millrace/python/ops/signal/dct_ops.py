@@ -12,7 +12,7 @@ from millrace.python.ops.signal import fft_ops
 
 
 def _validate_dct_arguments(input_tensor: Any, dct_type: Any, n: Any, axis: Any, norm: Any) -> None:
-    """Raises ValueError or NotImplementedError for arguments without a transform."""
+    """Raises ValueError or NotImplementedError for invalid arguments of `dct` and `idct`."""
     if input_tensor.shape.ndims == 0:
         raise ValueError("The input must have at least one axis.")
     if axis != -1:
@@ -50,7 +50,7 @@ def dct(
       name: name scope.
 
     Raises:
-      ValueError: `type`, `n` or `norm` is none of these.
+      ValueError: another `type` or `norm`, or an `n` that is not positive.
       NotImplementedError: another axis.
     """
     _validate_dct_arguments(ops.convert_to_tensor(input, dtypes.float32), type, n, axis, norm)

@@ -151,6 +151,6 @@ def fftshift(x: Any, axes: Any = None, name: Optional[str] = None) -> Any:
 
 
 def ifftshift(x: Any, axes: Any = None, name: Optional[str] = None) -> Any:
-    """Takes back what `fftshift` does."""
+    """The inverse of `fftshift`."""
     with ops.name_scope(name, "ifftshift"):
         return _shift(ops.convert_to_tensor(x), axes, lambda size: -(size // 2))

@@ -61,7 +61,7 @@ def linear_to_mel_weight_matrix(
     """Returns a matrix [num_spectrogram_bins, num_mel_bins] that sums a spectrogram in triangles on the mel scale.
 
     Raises:
-      ValueError: numbers that make no scale.
+      ValueError: a number is not positive, or the edges are out of order or above half the sample rate.
     """
     with ops.name_scope(name, "linear_to_mel_weight_matrix") as name:
         if isinstance(sample_rate, ops.Tensor):
@@ -73,7 +73,7 @@ def linear_to_mel_weight_matrix(
         lower_edge_hertz = ops.convert_to_tensor(lower_edge_hertz, dtype, name="lower_edge_hertz")
         upper_edge_hertz = ops.convert_to_tensor(upper_edge_hertz, dtype, name="upper_edge_hertz")
         zero = ops.convert_to_tensor(0.0, dtype)
-        # The lowest bin is left out: it has weight 0.
+        # The lowest bin (0 Hz) has weight 0.
         bands_to_zero = 1
         nyquist_hertz = sample_rate / 2.0
         linear_frequencies = math_ops.linspace(zero, nyquist_hertz, num_spectrogram_bins)[bands_to_zero:]

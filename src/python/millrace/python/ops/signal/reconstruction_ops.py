@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Signals out of frames."""
+"""Signals reconstructed from frames."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -33,7 +33,7 @@ def overlap_and_add(signal: Any, frame_step: Any, name: Optional[str] = None) ->
         places = array_ops.reshape(
             begins + array_ops.reshape(math_ops.range(frame_length), [1, frame_length]), [-1]
         )
-        # Samples come first, so that those of the same place make a segment.
+        # Samples come first, so that samples at the same position form a segment.
         flat = array_ops.reshape(signal, [math_ops.reduce_prod(outer_dimensions), frames * frame_length])
         summed = math_ops.unsorted_segment_sum(array_ops.transpose(flat), places, output_length)
         result = array_ops.reshape(

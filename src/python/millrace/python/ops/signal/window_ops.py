@@ -14,14 +14,14 @@ from millrace.python.ops import array_ops, control_flow_ops, math_ops
 def hann_window(
     window_length: Any, periodic: bool = True, dtype: Any = dtypes.float32, name: Optional[str] = None
 ) -> Any:
-    """Returns a Hann window [window_length], of a period of that length or symmetric."""
+    """Returns a Hann window [window_length]: periodic with that period, or symmetric."""
     return _raised_cosine_window(name, "hann_window", window_length, periodic, dtype, 0.5, 0.5)
 
 
 def hamming_window(
     window_length: Any, periodic: bool = True, dtype: Any = dtypes.float32, name: Optional[str] = None
 ) -> Any:
-    """Returns a Hamming window [window_length], of a period of that length or symmetric."""
+    """Returns a Hamming window [window_length]: periodic with that period, or symmetric."""
     return _raised_cosine_window(name, "hamming_window", window_length, periodic, dtype, 0.54, 0.46)
 
 

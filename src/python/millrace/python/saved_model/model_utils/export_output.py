@@ -85,7 +85,7 @@ class ClassificationOutput(ExportOutput):
 
 
 class RegressionOutput(ExportOutput):
-    """A floating tensor; ValueError for others."""
+    """A floating-point tensor; ValueError for others."""
 
     def __init__(self, value: Any) -> None:
         if not (isinstance(value, ops.Tensor) and value.dtype.is_floating):

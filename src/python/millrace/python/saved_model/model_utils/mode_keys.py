@@ -39,8 +39,8 @@ def is_train(mode: str) -> bool:
 
 
 class ModeKeyMap(collections.abc.Mapping):  # type: ignore[type-arg]
-    """A mapping in which both names of a mode mean the same; ValueError for other keys and for both names at
-    once."""
+    """A mapping in which both names of a mode are the same key; ValueError for other keys and for both names
+    at once."""
 
     def __init__(self, **kwargs: Any) -> None:
         self._internal_dict: dict[str, Any] = {}

@@ -17,11 +17,11 @@ from millrace.python.platform import tf_logging as logging
 
 
 class EventsWriter:
-    """Writes events to PREFIX.out.tfevents.SECONDS.HOST[SUFFIX][.COUNT]. One thread at a time."""
+    """Writes events to PREFIX.out.tfevents.SECONDS.HOST[SUFFIX][.COUNT]. Not thread-safe."""
 
     def __init__(self, file_prefix: Any) -> None:
         prefix = file_prefix.decode() if isinstance(file_prefix, bytes) else file_prefix
-        # The folder stays the same if the program changes its working directory.
+        # An absolute path, so that a change of the working directory has no effect.
         self._prefix = prefix if "://" in prefix else os.path.abspath(prefix)
         self._suffix = ""
         self._writer: Any = None
@@ -45,7 +45,7 @@ class EventsWriter:
         name = "%s.out.tfevents.%010d.%s%s" % (self._prefix, int(now), socket.gethostname(), self._suffix)
         self._path, count = name, 0
         while os.path.exists(self._path):
-            # Another writer started within the same second: its events are kept.
+            # Another writer started within the same second: use another file name.
             count += 1
             self._path = "%s.%d" % (name, count)
         self._writer = tf_record.TFRecordWriter(self._path)
@@ -72,13 +72,19 @@ class EventsWriter:
 
 
 class EventFileWriter:
-    """Takes events from any thread, and writes them in one of its own."""
+    """Accepts events from any thread, and writes them in its own thread."""
 
     def __init__(
         self, logdir: Any, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str | None = None
     ) -> None:
-        """Args: logdir: folder, made if missing; max_queue: events that may wait before callers do; flush_secs:
-        how often the file is flushed; filename_suffix: of the file's name."""
+        """Makes the writer.
+
+        Args:
+          logdir: folder, made if missing.
+          max_queue: the number of queued events from which on callers wait.
+          flush_secs: seconds between flushes of the file.
+          filename_suffix: suffix of the file's name.
+        """
         self._logdir = os.fspath(logdir)
         if not file_io.is_directory(self._logdir):
             file_io.recursive_create_dir(self._logdir)
@@ -162,7 +168,7 @@ class _EventLoggerThread(threading.Thread):
                 if time.time() >= next_flush:
                     self._ev_writer.Flush()
                     next_flush = time.time() + self._flush_secs
-            except Exception as e:  # The disk may be full now and not later.
+            except Exception as e:  # The disk may be full temporarily.
                 logging.error("Error writing events: %s", e)
                 if isinstance(event, tuple):
                     event[1].set()

@@ -79,7 +79,7 @@ class FakeSummaryWriter:
         self._summaries.setdefault(current_global_step, []).append(summ)
 
     def add_graph(self, graph: Any, global_step: Any = None, graph_def: Any = None) -> None:
-        """Notes a graph; steps and GraphDefs are not kept.
+        """Records a graph; steps and GraphDefs are not supported.
 
         Raises:
           ValueError: one of those is given.

@@ -18,22 +18,27 @@ _PLUGINS_DIR = "plugins"
 
 
 class SummaryToEventTransformer:
-    """Makes events of summaries, graphs, logs and traces, and gives them to a writer."""
+    """Converts summaries, graphs, logs and traces to events, and passes them to a writer."""
 
     def __init__(self, event_writer: Any, graph: Any = None, graph_def: Any = None) -> None:
-        """Args: event_writer: has `add_event`; graph, graph_def: to write at once, a graph at most."""
+        """Keeps the arguments, and writes the graph, if any.
+
+        Args:
+          event_writer: an object with a method `add_event`.
+          graph, graph_def: a graph to write now, or None; not both.
+        """
         self.event_writer = event_writer
         self._session_run_tags: dict[str, bool] = {}
         if graph is not None or graph_def is not None:
             self.add_graph(graph=graph, graph_def=graph_def)
-            # A graph that is written whole is written with its meta graph, too, as TensorBoard expects.
+            # The meta graph is written as well, as TensorBoard expects.
             maybe_graph_as_def = (
                 graph.as_graph_def(add_shapes=True) if isinstance(graph, ops.Graph) else graph
             )
             from millrace.python.framework import meta_graph
 
             self.add_meta_graph(meta_graph.create_meta_graph_def(graph_def=graph_def or maybe_graph_as_def))
-        # Tags whose metadata was written: it is dropped from later events.
+        # Tags whose metadata was written already, and is left out of later events.
         self._seen_summary_tags: set[str] = set()
 
     def add_summary(self, summary: Any, global_step: Any = None) -> None:
@@ -143,9 +148,17 @@ class FileWriter(SummaryToEventTransformer):
         filename_suffix: str | None = None,
         session: Any = None,
     ) -> None:
-        """Args: logdir: folder, made if missing; graph: to write at once; max_queue: events that may wait;
-        flush_secs: how often the file is flushed; graph_def: older form of `graph`; filename_suffix: of the name;
-        session: if given, events go through ops in its graph, so that writers of one session share the file.
+        """Makes the writer.
+
+        Args:
+          logdir: folder, made if missing.
+          graph: a graph to write now, or None.
+          max_queue: the number of queued events from which on callers wait.
+          flush_secs: seconds between flushes of the file.
+          graph_def: older form of `graph`.
+          filename_suffix: suffix of the file's name.
+          session: if given, events go through ops in its graph, so that writers of one session share the
+            file.
         """
         if context.executing_eagerly():
             raise RuntimeError(

@@ -19,7 +19,7 @@ class FileWriterCache:
 
     @staticmethod
     def clear() -> None:
-        """Closes and forgets all writers."""
+        """Closes and removes all writers."""
         with FileWriterCache._lock:
             for item in FileWriterCache._cache.values():
                 item.close()

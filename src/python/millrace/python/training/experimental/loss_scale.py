@@ -19,7 +19,7 @@ from millrace.python.util import nest
 class LossScale(trackable.Trackable, metaclass=abc.ABCMeta):
     """A scalar float32 tensor with which losses are multiplied: call the object to get it.
 
-    Subclasses give it in `__call__` and change it in `update`, as the gradients tell.
+    Subclasses return it in `__call__` and adjust it in `update`, depending on the gradients.
     """
 
     def __init__(self) -> None:
@@ -56,10 +56,13 @@ class LossScale(trackable.Trackable, metaclass=abc.ABCMeta):
 
 
 class FixedLossScale(LossScale):
-    """A scale that stays."""
+    """A constant scale."""
 
     def __init__(self, loss_scale_value: Any) -> None:
-        """Args: loss_scale_value: float or int of at least 1.
+        """Makes the scale.
+
+        Args:
+          loss_scale_value: float or int of at least 1.
 
         Raises:
           ValueError: if it is not a number, or less than 1.
@@ -98,8 +101,13 @@ class DynamicLossScale(LossScale):
     def __init__(
         self, initial_loss_scale: float = 2**15, increment_period: int = 2000, multiplier: float = 2.0
     ) -> None:
-        """Args: initial_loss_scale: where it begins; increment_period: finite steps until it grows;
-        multiplier: by how much it grows or shrinks. It is never below 1."""
+        """Makes the scale.
+
+        Args:
+          initial_loss_scale: the scale at the start.
+          increment_period: the number of consecutive steps with finite gradients after which it grows.
+          multiplier: the factor by which it grows or shrinks; the scale is never below 1.
+        """
         super().__init__()
         self._initial_loss_scale = float(initial_loss_scale)
         self._increment_period = int(increment_period)

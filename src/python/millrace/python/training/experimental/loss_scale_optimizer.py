@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""An optimizer that scales the loss before, and the gradients after, another one does its work."""
+"""An optimizer that scales the loss, and unscales the gradients that another optimizer applies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ class MixedPrecisionLossScaleOptimizer(optimizer.Optimizer):
     finite are left out."""
 
     def __init__(self, opt: Any, loss_scale: Any) -> None:
-        """Args: opt: the Optimizer; loss_scale: LossScale, number or "dynamic".
+        """Makes the optimizer.
+
+        Args:
+          opt: the Optimizer to wrap.
+          loss_scale: LossScale, number or "dynamic".
 
         Raises:
           ValueError: if `opt` is no Optimizer.
@@ -45,7 +49,7 @@ class MixedPrecisionLossScaleOptimizer(optimizer.Optimizer):
         colocate_gradients_with_ops: bool = False,
         grad_loss: Any = None,
     ) -> list[tuple[Any, Any]]:
-        """Gradients of `loss`, computed at the scale and brought back. Arguments: as in Optimizer."""
+        """Gradients of the scaled `loss`, divided by the scale. Arguments: as in Optimizer."""
         scale = self._loss_scale()
         if callable(loss):
             unscaled = loss

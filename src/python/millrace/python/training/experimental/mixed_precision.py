@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Mixed precision by a rewrite of the graph: products and convolutions of floats are computed from bfloat16."""
+"""Mixed precision by a rewrite of the graph: matrix products and convolutions get bfloat16 inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millrace.python.training.experimental import mixed_precision_global_state a
 def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
     """`opt` with a loss scale; sessions that are made from now on use mixed precision.
 
-    They compute products and convolutions from values of bfloat16, with sums and variables of float32, where the
+    Matrix products and convolutions then have bfloat16 inputs and float32 sums and variables, if the
     processor is faster at that: `auto_mixed_precision` of RewriterConfig.
 
     Raises:
@@ -44,7 +44,7 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
 
 
 def disable_mixed_precision_graph_rewrite() -> None:
-    """Ends what `enable_mixed_precision_graph_rewrite` began; losses that were scaled stay so."""
+    """Disables the rewrite for new sessions; optimizers that were wrapped keep their loss scale."""
     if not state.mixed_precision_graph_rewrite_is_enabled:
         logging.warning(
             "disable_mixed_precision_graph_rewrite() called when mixed precision is already disabled."

@@ -7,5 +7,5 @@ from __future__ import annotations
 # Set by enable_mixed_precision_graph_rewrite, read by sessions.
 mixed_precision_graph_rewrite_is_enabled = False
 
-# Whether a session was made while the rewrite was off: it stays without.
+# Whether a session was made while the rewrite was off: that session is not rewritten.
 non_mixed_precision_session_created = False

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Saving and restoring as functions of a path, without a Saver: used by checkpoints of objects."""
+"""Saving and restoring as functions of a path, without a Saver, for object-based checkpoints."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _SingleDeviceSaver:
 
 
 class MultiDeviceSaver(_SingleDeviceSaver):
-    """Saves and restores saveables wherever they are."""
+    """Saves and restores saveables on any devices."""
 
 
 def restore_op_device(device: Any) -> str:

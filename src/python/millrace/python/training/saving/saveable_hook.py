@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that are told when checkpoints are saved and restored."""
+"""Objects that are notified when checkpoints are saved and restored."""
 from __future__ import annotations
 
 from typing import Any
@@ -23,5 +23,5 @@ class SaveableHook(base.NoRestoreSaveable):
 
     @property
     def device(self) -> Any:
-        """The processor."""
+        """The device: CPU."""
         return "cpu:0"

@@ -8,12 +8,16 @@ from typing import Any
 
 
 class SaveSpec:
-    """One tensor of a checkpoint: its name there, its part of a whole ("" for all), its type and device."""
+    """One tensor of a checkpoint: its name, slice of a partitioned variable ("": whole), type and device."""
 
     def __init__(
         self, tensor: Any, slice_spec: str, name: str, dtype: Any = None, device: Any = None
     ) -> None:
-        """Args: tensor: Tensor, or a function that makes it (then `dtype` and `device` are needed)."""
+        """Keeps the arguments.
+
+        Args:
+          tensor: Tensor, or a function that makes it (then `dtype` and `device` are needed).
+        """
         self._tensor = tensor
         self.slice_spec = slice_spec
         self.name = name
@@ -34,10 +38,16 @@ class SaveSpec:
 
 
 class SaveableObject:
-    """Base of things that a Saver can save: `specs` says what, `restore` makes the op that sets it again."""
+    """Base of objects that a Saver can save: `specs` has the tensors, `restore` makes the restoring op."""
 
     def __init__(self, op: Any, specs: Any, name: str) -> None:
-        """Args: op: saved op, for messages and placement; specs: list of SaveSpec; name: in the checkpoint."""
+        """Keeps the arguments.
+
+        Args:
+          op: the saved op, for messages and placement.
+          specs: list of SaveSpec.
+          name: name in the checkpoint.
+        """
         self.op = op
         self.specs = specs
         self.name = name

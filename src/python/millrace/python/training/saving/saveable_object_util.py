@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Saveables of variables, and the conversion of what users give to a Saver into saveables."""
+"""Saveables of variables, and the conversion of arguments of a Saver into saveables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VARIABLE_OPS = frozenset(["Variable", "VariableV2", "AutoReloadVariable", "VarH
 
 
 def set_cpu0(device_string: Any) -> str:
-    """The device CPU:0 of the same task: whole files are written and read by processors."""
+    """The device CPU:0 of the same task, which writes and reads files."""
     from millrace.python.framework import device as pydev
 
     parsed_device = pydev.DeviceSpec.from_string(device_string or "")
@@ -92,7 +92,7 @@ class ResourceVariableSaveable(saveable_object.SaveableObject):
 
 
 class PythonStringStateSaveable(saveable_object.SaveableObject):
-    """Saveable of a string that a Python function gives at each save."""
+    """Saveable of a string that a Python function returns at each save."""
 
     def __init__(self, name: str, state_callback: Any, restore_callback: Any = None) -> None:
         self.state_callback = state_callback
@@ -126,7 +126,7 @@ class PythonStringStateSaveable(saveable_object.SaveableObject):
 
 
 class NoRestoreSaveable(saveable_object.SaveableObject):
-    """Saves a tensor and does nothing with it when it is read."""
+    """Saves a tensor, and ignores it when a checkpoint is restored."""
 
     def __init__(self, tensor: Any, name: str, dtype: Any = None, device: Any = None) -> None:
         spec = saveable_object.SaveSpec(tensor, "", name, dtype=dtype, device=device)
@@ -145,7 +145,7 @@ def _slice_spec(variable: Any) -> tuple[str, str]:
 
 
 def saveable_objects_for_op(op: Any, name: str) -> Iterator[Any]:
-    """Yields the saveables of something a user gave under `name`: a variable, its parts, a saveable, a Trackable.
+    """Yields the saveables of an argument of a Saver: a variable, its parts, a saveable, a Trackable.
 
     Raises:
       TypeError: if `name` is no string or `op` cannot be saved.
@@ -273,7 +273,7 @@ def _add_saveable(saveables: list[Any], seen_ops: Any, saveable: Any) -> None:
     if id(saveable.op) in seen_ops:
         raise ValueError("The same saveable will be restored with two names: %s" % saveable.name)
     saveables.append(saveable)
-    # Kept alive together with its id, so that no other object gets the id.
+    # Kept alive, so that no other object gets its id.
     seen_ops[id(saveable.op)] = saveable.op
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Results of restoring a checkpoint of objects: assertions about matches, and the ops to run."""
+"""Results of restoring an object-based checkpoint: assertions about matches, and ops to run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _LoadStatus(metaclass=abc.ABCMeta):
 
     @abc.abstractmethod
     def assert_consumed(self) -> Any:
-        """Raises AssertionError unless everything in the checkpoint was used and everything in Python found."""
+        """Raises AssertionError unless all values in the checkpoint and all Python objects were matched."""
 
     @abc.abstractmethod
     def assert_existing_objects_matched(self) -> Any:
@@ -45,7 +45,7 @@ class _LoadStatus(metaclass=abc.ABCMeta):
         """Sets the variables that are in the checkpoint and runs the initializers of the others."""
 
     def expect_partial(self) -> Any:
-        """Says that it is fine if parts of the checkpoint are not used."""
+        """Suppresses warnings about parts of the checkpoint that are not used; returns the status."""
         return self
 
 
@@ -58,7 +58,7 @@ class _RootStatus(_LoadStatus):
         self._restore_uid = restore_uid
 
     def _initializers(self, initialized: Any) -> list[Any]:
-        """Initializers of variables that neither are in `initialized` nor got a value of this restoration."""
+        """Initializers of variables that are not in `initialized` and got no value in this restoration."""
         return [
             obj.initializer
             for obj in self._graph_view.list_objects()
@@ -70,7 +70,7 @@ class _RootStatus(_LoadStatus):
 
 
 class CheckpointLoadStatus(_RootStatus):
-    """Status of a checkpoint of objects."""
+    """Status of an object-based checkpoint."""
 
     def __init__(self, checkpoint: Any, feed_dict: Any, graph_view: Any) -> None:
         super().__init__(graph_view, checkpoint.restore_uid)
@@ -144,13 +144,13 @@ class CheckpointLoadStatus(_RootStatus):
 
     def run_restore_ops(self, session: Any = None) -> None:
         if ops.executing_eagerly():
-            return  # it is done
+            return  # already done
         session = get_session() if session is None else session
         session.run(self._checkpoint.restore_ops, feed_dict=self._feed_dict)
 
     def initialize_or_restore(self, session: Any = None) -> None:
         if ops.executing_eagerly():
-            return  # it is done
+            return  # already done
         session = get_session() if session is None else session
         restored = object_identity.ObjectIdentitySet(self._checkpoint.object_by_proto_id.values())
         initializers = self._initializers(restored)
@@ -172,7 +172,7 @@ def _path(checkpoint: Any, node_id: int) -> str:
 
 
 class InitializationOnlyStatus(_RootStatus):
-    """Status where no checkpoint was given: there is nothing but initializers to run."""
+    """Status without a checkpoint: there are only initializers to run."""
 
     def _nothing(self) -> Any:
         raise AssertionError("No checkpoint specified (save_path=None); nothing is being restored.")
@@ -193,7 +193,7 @@ class InitializationOnlyStatus(_RootStatus):
 
     def initialize_or_restore(self, session: Any = None) -> None:
         if ops.executing_eagerly():
-            return  # it is done
+            return  # already done
         session = get_session() if session is None else session
         session.run(self._initializers(object_identity.ObjectIdentitySet()))
 
@@ -208,7 +208,7 @@ class NameBasedSaverStatus(_LoadStatus):
         self._optionally_restored: list[Any] = []
 
     def add_to_optionally_restored(self, var: Any) -> None:
-        """Says that it is fine if the checkpoint lacks `var`."""
+        """Allows the checkpoint to lack `var`."""
         self._optionally_restored.append(var)
 
     def _saveables(self) -> list[Any]:
@@ -248,7 +248,7 @@ class NameBasedSaverStatus(_LoadStatus):
         from millrace.python.training import saver as saver_lib
 
         if ops.executing_eagerly():
-            return  # it is done
+            return  # already done
         session = get_session() if session is None else session
         with session.graph.as_default():
             saver_lib.Saver(self._saveables()).restore(

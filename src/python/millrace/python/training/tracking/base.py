@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Trackable: objects that name the objects they depend on, so that checkpoints can follow those edges."""
+"""Trackable: objects with named dependencies, which checkpoints follow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TrackableReference = collections.namedtuple("TrackableReference", ["name", "ref"
 _SlotVariableRestoration = collections.namedtuple(
     "_SlotVariableRestoration", ["optimizer_id", "slot_variable_id", "slot_name"]
 )
-# A slot whose variable is known and whose optimizer is not yet.
+# A slot of a known variable whose optimizer is not known yet.
 _DeferredSlotVariableRestoration = collections.namedtuple(
     "_DeferredSlotVariableRestoration", ["original_variable", "slot_variable_id", "slot_name"]
 )
@@ -52,7 +52,12 @@ class CheckpointPosition:
     """One node of the object graph of a checkpoint that is being restored."""
 
     def __init__(self, checkpoint: Any, proto_id: int) -> None:
-        """Args: checkpoint: the coordinator of the restoration; proto_id: number of the node."""
+        """Keeps the arguments.
+
+        Args:
+          checkpoint: the coordinator of the restoration.
+          proto_id: number of the node.
+        """
         self._checkpoint = checkpoint
         self._proto_id = proto_id
 
@@ -92,7 +97,7 @@ class CheckpointPosition:
                     self._checkpoint.new_restore_ops(restore_ops)
 
     def bind_object(self, trackable: Any) -> bool:
-        """Says that the node is `trackable`; true where it was nothing before. Restores slots that waited."""
+        """Binds the node to `trackable`; returns whether it was unbound. Restores slots that wait for it."""
         checkpoint = self._checkpoint
         checkpoint.all_python_objects.add(trackable)
         current_assignment = checkpoint.object_by_proto_id.get(self._proto_id, None)
@@ -152,7 +157,7 @@ class CheckpointPosition:
         return CheckpointInitialValue(self, shape) if self.is_simple_variable() else None
 
     def restore_ops(self) -> list[Any]:
-        """Ops that set the attributes of the bound object; Python state is set at once."""
+        """Ops that set the attributes of the bound object; Python state is set immediately."""
         from millrace.python.training.saving import functional_saver
         from millrace.python.training.saving import saveable_object
         from millrace.python.training.saving import saveable_object_util
@@ -168,7 +173,7 @@ class CheckpointPosition:
                 continue
             factory = factories.get(attribute.name, None)
             if factory is None:
-                # Saved with more attributes than the object has.
+                # The checkpoint has an attribute that the object lacks.
                 if not attribute.optional_restore:
                     checkpoint.unused_attributes.setdefault(self._proto_id, []).append(attribute.name)
                 continue
@@ -219,7 +224,7 @@ class Trackable:
         """Makes the lists of dependencies where a subclass did not call `__init__`."""
         if hasattr(self, "_unconditional_checkpoint_dependencies"):
             return
-        # Past __setattr__ of subclasses, which would make dependencies of these lists.
+        # Bypasses __setattr__ of subclasses, which would make dependencies of these lists.
         for name, value in (
             ("_unconditional_checkpoint_dependencies", []),
             ("_unconditional_dependency_names", {}),
@@ -260,7 +265,7 @@ class Trackable:
         return restore_ops
 
     def _single_restoration_from_checkpoint_position(self, checkpoint_position: Any, queue: Any) -> list[Any]:
-        """Restores the object alone, and appends its dependencies to `queue`; those to come are noted."""
+        """Restores the object alone, and appends its dependencies to `queue`; missing ones are deferred."""
         self._maybe_initialize_trackable()
         checkpoint = checkpoint_position.checkpoint
         restore_ops: list[Any] = []
@@ -312,7 +317,7 @@ class Trackable:
         return trackable
 
     def _handle_deferred_dependencies(self, name: str, trackable: Any) -> None:
-        """Restores what checkpoints read before hold for the new dependency `name`, the newest one winning."""
+        """Restores the new dependency `name` from checkpoints that were read before; the newest is used."""
         self._maybe_initialize_trackable()
         trackable._maybe_initialize_trackable()
         waiting = self._deferred_dependencies.pop(name, [])
@@ -360,7 +365,7 @@ class Trackable:
         return {}
 
     def _list_functions_for_serialization(self, unused_functions: Any = None) -> dict[str, Any]:
-        """The functions that a SavedModel of the object has, by names of attributes."""
+        """The functions that a SavedModel of the object contains, by names of attributes."""
         return {}
 
     def _setup(self) -> None:
@@ -368,7 +373,7 @@ class Trackable:
 
 
 def __getattr__(name: str) -> Any:
-    """Saveables that had their home here."""
+    """Classes of saveables, which were defined in this module before."""
     if name in ("NoRestoreSaveable", "PythonStringStateSaveable"):
         from millrace.python.training.saving import saveable_object_util
 

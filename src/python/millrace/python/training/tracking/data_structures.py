@@ -94,7 +94,7 @@ def _marking(base_type: Any, name: str) -> Any:
 
 
 def _reading(base_type: Any, name: str) -> Any:
-    """The method of a list or dict, after changes of the original were taken over."""
+    """The method of a list or dict, called after changes of the original were copied."""
     plain = getattr(base_type, name)
 
     def method(self: Any, *args: Any) -> Any:
@@ -106,7 +106,7 @@ def _reading(base_type: Any, name: str) -> Any:
 
 
 def _sharing(base_type: Any) -> Any:
-    """A decorator of classes whose objects share their content with a list or dict of the program."""
+    """A decorator for classes of wrappers that share their content with a list or dict of the program."""
 
     def decorate(cls: Any) -> Any:
         for name in _READS[base_type].split():
@@ -119,15 +119,15 @@ def _sharing(base_type: Any) -> Any:
 class _Sharing:
     """Base of the two wrappers: the wrapper and the original see each other's changes."""
 
-    _original: Any = None  # None: the program does not hold it
+    _original: Any = None  # None: the program holds no reference to it
     _changed = False
-    _modified: Any = None  # (what it was, what it became) by a change of the original
+    _modified: Any = None  # (text before, text after) a change of the original
 
     def _same(self) -> bool:
         raise NotImplementedError
 
     def _replace(self, target: Any, content: Any) -> None:
-        """Gives one of the two the content of the other."""
+        """Replaces the content of `target` by `content`."""
         raise NotImplementedError
 
     def _share(self, original: Any) -> None:
@@ -157,7 +157,7 @@ class _Sharing:
 
 @_sharing(list)
 class ListWrapper(_Sharing, List):
-    """The list of a tracked attribute. Elements may be replaced and removed; then it cannot be saved any more."""
+    """The list of a tracked attribute. After elements were replaced or removed it cannot be saved."""
 
     def __init__(self, wrapped_list: Any = ()) -> None:
         super().__init__(list(wrapped_list))
@@ -253,7 +253,7 @@ class Mapping(TrackableDataStructure, dict):  # type: ignore[type-arg]
 
 @_sharing(dict)
 class _DictWrapper(_Sharing, Mapping):
-    """The dict of a tracked attribute. Values may be replaced and removed; then it cannot be saved any more."""
+    """The dict of a tracked attribute. After values were replaced or removed it cannot be saved."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -326,7 +326,7 @@ class _TupleWrapper(TrackableDataStructure):
 
 
 def wrap_or_unwrap(value: Any) -> Any:
-    """A tracked container for a plain one, what NoDependency wraps, and everything else as it is."""
+    """A tracked container for a plain one, the value that NoDependency wraps, else the value itself."""
     if isinstance(value, NoDependency):
         return value.value
     if isinstance(value, base.Trackable):

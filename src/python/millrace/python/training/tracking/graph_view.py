@@ -18,7 +18,7 @@ from millrace.python.training.tracking import base
 from millrace.python.util import object_identity
 
 _ESCAPE_CHAR = "."
-# Parts of keys that come from the system and not from the names of attributes.
+# Parts of keys that do not come from names of attributes.
 _OPTIMIZER_SLOTS_NAME = _ESCAPE_CHAR + "OPTIMIZER_SLOT"
 _OBJECT_ATTRIBUTES_NAME = _ESCAPE_CHAR + "ATTRIBUTES"
 
@@ -43,7 +43,7 @@ def _slot_variable_naming_for_optimizer(optimizer_path: str) -> Any:
 
 
 def _serialize_slot_variables(trackable_objects: Any, node_ids: Any, object_names: Any) -> Any:
-    """References to slots by optimizer; slots that no attribute names get node ids and names here.
+    """References to slots by optimizer; slots that are no attribute of an object get node ids and names here.
 
     Raises:
       NotImplementedError: if a slot has dependencies of its own.
@@ -94,8 +94,12 @@ class ObjectGraphView:
     """Walks the dependencies of a root object and writes them as a TrackableObjectGraph."""
 
     def __init__(self, root: Any, saveables_cache: Any = None) -> None:
-        """Args: root: Trackable, or a weak reference to one; saveables_cache: dict in which saveables are kept
-        from one call to the next, so that graphs do not grow with each save."""
+        """Keeps the arguments.
+
+        Args:
+          root: Trackable, or a weak reference to one.
+          saveables_cache: dict that keeps saveables between calls, so that graphs do not grow with each save.
+        """
         self._root_ref = root
         self._saveables_cache = saveables_cache
 

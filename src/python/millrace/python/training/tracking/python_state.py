@@ -11,7 +11,7 @@ from millrace.python.training.tracking import base
 
 
 class PythonState(base.Trackable, metaclass=abc.ABCMeta):
-    """State of a Python object: `serialize` gives it as a string at each save, `deserialize` takes it back."""
+    """State of a Python object: `serialize` returns it as a string at each save, `deserialize` sets it."""
 
     @abc.abstractmethod
     def serialize(self) -> Any:

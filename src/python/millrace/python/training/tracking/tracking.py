@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""AutoTrackable: attributes that are Trackable become dependencies as they are set."""
+"""AutoTrackable: attributes that are Trackable become dependencies when they are set."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class AutoTrackable(base.Trackable):
         found = {}
         for name in dir(self):
             if name.startswith("_function_of_"):
-                continue  # a method as a function, which the method's name gives
+                continue  # a method that was made a function
             try:
                 value = getattr(self, name, None)
-            except Exception:  # a property that does not work now
+            except Exception:  # a property that raises an exception
                 continue
             if isinstance(value, (function.Function, function.ConcreteFunction)):
                 found[name] = value

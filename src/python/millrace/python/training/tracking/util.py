@@ -40,7 +40,7 @@ __all__ = ["Checkpoint", "CheckpointV1", "TrackableSaver"]
 
 
 class _CheckpointRestoreCoordinator:
-    """One restoration: which node of the checkpoint is which object, and the ops that were made."""
+    """The state of one restoration: the objects bound to nodes of the checkpoint, and its ops."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class _CheckpointRestoreCoordinator:
 
 
 class _NameBasedRestoreCoordinator:
-    """A checkpoint of tf.train.Saver that is read for objects."""
+    """A checkpoint of tf.train.Saver that is restored into objects."""
 
     def __init__(self, save_path: str, reader: Any) -> None:
         self.save_path_string = save_path
@@ -220,7 +220,7 @@ class TrackableSaver:
     """Saves and restores everything that a graph view reaches."""
 
     def __init__(self, graph_view: Any) -> None:
-        # Fed when the ops run: one set of ops serves all checkpoints of a graph.
+        # The file name is fed, so that one set of ops serves all checkpoints of a graph.
         self._file_prefix_placeholder: Any = None
         self._object_graph_feed_tensor: Any = None
         self._last_save_object_graph: Any = None
@@ -306,7 +306,7 @@ class TrackableSaver:
             reader=reader,
         )
         base.CheckpointPosition(checkpoint=checkpoint, proto_id=0).restore(self._graph_view.root)
-        # Objects that optimizers and others reach without naming them are looked up through the graph view.
+        # Objects that are no named attributes, such as slots, are found through the graph view.
         return CheckpointLoadStatus(
             checkpoint,
             graph_view=self._graph_view,
@@ -315,13 +315,13 @@ class TrackableSaver:
 
 
 def frozen_saver(root_trackable: Any) -> Any:
-    """A functional saver of the objects as they are now."""
+    """A functional saver of the objects in their present state."""
     named = graph_view_lib.ObjectGraphView(root_trackable).frozen_saveable_objects()
     return functional_saver.MultiDeviceSaver(named)
 
 
 def saver_with_op_caching(obj: Any) -> TrackableSaver:
-    """A TrackableSaver that makes the ops of a graph once."""
+    """A TrackableSaver that makes its ops once in each graph."""
     cache = object_identity.ObjectIdentityWeakKeyDictionary()
     return TrackableSaver(graph_view_lib.ObjectGraphView(weakref.ref(obj), saveables_cache=cache))
 
@@ -329,12 +329,15 @@ def saver_with_op_caching(obj: Any) -> TrackableSaver:
 class CheckpointV1(tracking.AutoTrackable):
     """Groups objects to save and restore: `Checkpoint(model=model, optimizer=optimizer)`.
 
-    Each object is found in the checkpoint by the names of the attributes that lead to it, whatever the names of
-    its variables: the Python program may make them in another order, or later.
+    Each object is found in the checkpoint by the names of the attributes that lead to it, independent of
+    names of variables: a program may create variables in another order, or later.
     """
 
     def __init__(self, **kwargs: Any) -> None:
-        """Args: kwargs: Trackables, each of which becomes an attribute.
+        """Makes a checkpoint of objects.
+
+        Args:
+          **kwargs: Trackables, each of which becomes an attribute.
 
         Raises:
           ValueError: if a value is not trackable.
@@ -380,7 +383,7 @@ class CheckpointV1(tracking.AutoTrackable):
         session = get_session() if session is None else session
         with session.graph.as_default():
             if self._save_counter is None:
-                # It cannot be initialized yet.
+                # The new counter is initialised in this session.
                 session.run(self.save_counter.initializer)
             if self._save_assign_op is None:
                 with ops.colocate_with(self.save_counter):
@@ -411,7 +414,7 @@ class CheckpointV1(tracking.AutoTrackable):
           graphs, `run_restore_ops(session)` and `initialize_or_restore(session)`, one of which must be called.
         """
         status = self._saver.restore(save_path=save_path)
-        # Made now, so that it is initialized with the other variables.
+        # The counter is made now, so that it is initialized with the other variables.
         self._maybe_create_save_counter()
         if isinstance(status, NameBasedSaverStatus):
             status.add_to_optionally_restored(self.save_counter)

@@ -70,7 +70,7 @@ def NormalizeNumberFields(pb: Any) -> Any:  # pylint: disable=invalid-name
 
 
 def isClose(x: Any, y: Any, relative_tolerance: float) -> bool:  # pylint: disable=invalid-name
-    """Whether two numbers differ by at most `relative_tolerance` times the greater one; infinities only from others."""
+    """Whether numbers differ by at most `relative_tolerance` times the larger; equal infinities do not."""
     if math.isinf(x) or math.isinf(y):
         return bool(x == y)
     return bool(abs(x - y) <= relative_tolerance * max(abs(x), abs(y)))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of elements."""
+"""Cardinality of datasets: the number of elements."""
 from __future__ import annotations
 
 from typing import Any

@@ -12,7 +12,7 @@ from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 
 
 class _AutoShardDataset(_datasets.UnaryUnchangedStructureDataset):
-    """The part that worker `index` of `num_workers` reads: files where there are files, else elements."""
+    """The shard of worker `index` of `num_workers`: of the files if any are read, else of the elements."""
 
     def __init__(self, input_dataset: Any, num_workers: Any, index: Any) -> None:
         self._input_dataset = input_dataset
@@ -29,7 +29,7 @@ def _AutoShardDatasetV1(input_dataset: Any, num_workers: Any, index: Any) -> Any
 
 
 class _RebatchDataset(_datasets._WithSpec):
-    """A dataset of batches, each of them divided for the replicas."""
+    """A dataset of batches, each split into batches for the replicas."""
 
     def __init__(self, input_dataset: Any, num_replicas: Any, use_fallback: bool = True) -> None:
         self._input_dataset = input_dataset

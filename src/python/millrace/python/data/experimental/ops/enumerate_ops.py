@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Elements with their numbers."""
+"""Datasets of numbered elements."""
 from __future__ import annotations
 
 from typing import Any

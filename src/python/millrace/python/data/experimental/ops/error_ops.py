@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Elements without errors."""
+"""Datasets that skip errors."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,7 +10,7 @@ from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 
 
 def ignore_errors() -> Any:
-    """For `apply`: continues with the next element where one has an error."""
+    """For `apply`: skips elements whose computation fails."""
 
     def apply_fn(dataset: Any) -> Any:
         return _IgnoreErrorsDataset(dataset)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Elements by key."""
+"""Grouping of elements by key."""
 from __future__ import annotations
 
 from typing import Any
@@ -51,13 +51,13 @@ def group_by_window(
     """For `apply`: the elements of the datasets that `reduce_func(key, window)` returns for windows of one key.
 
     Args:
-      key_func: gives the key, a scalar int64, of an element.
-      reduce_func: gives a dataset.
-      window_size: elements of a window.
-      window_size_func: the same by key.
+      key_func: a function from an element to its key, a scalar int64.
+      reduce_func: a function of a key and a dataset that returns a dataset.
+      window_size: the number of elements of a window.
+      window_size_func: a function from a key to the window size.
 
     Raises:
-      ValueError: not exactly one of the last two is given.
+      ValueError: both or neither of the last two are given.
     """
     if (window_size is not None and window_size_func) or not (window_size is not None or window_size_func):
         raise ValueError("Must pass either window_size or window_size_func.")
@@ -78,19 +78,19 @@ def bucket_by_sequence_length(
     element_length_func: Any, bucket_boundaries: Any, bucket_batch_sizes: Any, padded_shapes: Any = None,
     padding_values: Any = None, pad_to_bucket_boundary: bool = False, no_padding: bool = False, drop_remainder: bool = False,
 ) -> Any:  # fmt: skip
-    """For `apply`: padded batches of elements of about one length.
+    """For `apply`: padded batches of elements of similar length.
 
     Args:
-      element_length_func: gives the length, int32, of an element.
-      bucket_boundaries: upper bounds (exclusive) of the lengths of the buckets but the last.
-      bucket_batch_sizes: batch size of each bucket: one more.
+      element_length_func: a function from an element to its length, a scalar int32.
+      bucket_boundaries: upper bounds (exclusive) of the lengths in all buckets but the last.
+      bucket_batch_sizes: the batch size of each bucket, one more than boundaries.
       padded_shapes, padding_values: as in padded_batch.
-      pad_to_bucket_boundary: unknown sizes become the bucket's bound less one.
-      no_padding: elements of a batch are not padded.
+      pad_to_bucket_boundary: whether unknown sizes are padded to the bucket's boundary - 1.
+      no_padding: whether batches are not padded.
       drop_remainder: whether batches that are not full are dropped.
 
     Raises:
-      ValueError: the numbers of sizes and bounds don't fit.
+      ValueError: there is not one more batch size than boundaries.
     """
     with ops.name_scope("bucket_by_seq_length"):
         if len(bucket_batch_sizes) != len(bucket_boundaries) + 1:

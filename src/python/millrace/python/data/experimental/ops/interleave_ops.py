@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Elements of several datasets in turns."""
+"""Datasets that take elements of several datasets in turn."""
 from __future__ import annotations
 
 from typing import Any
@@ -23,7 +23,8 @@ def parallel_interleave(
 ) -> Any:  # fmt: skip
     """For `apply`: the elements of the datasets that a function makes, of `cycle_length` of them at the same time.
 
-    With `sloppy` an element that is there comes before one that has to be waited for.
+    With `sloppy` available elements come before those that are not computed yet, so the order is not
+    deterministic.
     """
 
     def apply_fn(dataset: Any) -> Any:
@@ -41,7 +42,7 @@ def parallel_interleave(
 
 
 class _DirectedInterleaveDataset(_datasets._WithSpec):
-    """Elements of datasets in the order that another one says."""
+    """Elements of datasets, in the order given by a dataset of their numbers."""
 
     def __init__(self, selector_input: Any, data_inputs: Any) -> None:
         self._selector_input = selector_input
@@ -87,7 +88,7 @@ def sample_from_datasets_v2(datasets: Any, weights: Any = None, seed: Any = None
       seed: of the draws.
 
     Raises:
-      TypeError: the weights are no numbers, or the datasets differ.
+      TypeError: the weights are no numbers, or the datasets differ in their structure.
       ValueError: there are not as many weights as datasets.
     """
     count = len(datasets)
@@ -134,7 +135,7 @@ def sample_from_datasets_v1(datasets: Any, weights: Any = None, seed: Any = None
 
 
 def choose_from_datasets_v2(datasets: Any, choice_dataset: Any) -> Any:
-    """A dataset whose elements are of the datasets whose numbers, int64, `choice_dataset` gives.
+    """A dataset whose elements come from the datasets whose numbers are in `choice_dataset` (int64).
 
     Raises:
       TypeError: `choice_dataset` is not of scalar int64 elements.

@@ -19,7 +19,7 @@ def map_defun(
       elems: a list of tensors with the same first dimension.
       output_dtypes: the types of the results of `fn`.
       output_shapes: their shapes, without the dimension of the slices.
-      max_intra_op_parallelism: how many calls run at the same time at most.
+      max_intra_op_parallelism: the maximum number of parallel calls.
 
     Raises:
       ValueError: if `elems` or `output_dtypes` is no list.

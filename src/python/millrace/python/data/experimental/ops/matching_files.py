@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names of files."""
+"""Datasets of names of files."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,7 +11,7 @@ from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 
 
 class MatchingFilesDataset(_datasets._WithSpec, _datasets.DatasetSource):
-    """The names of the files that match patterns, in order."""
+    """The names of the files that match patterns, sorted."""
 
     def __init__(self, patterns: Any) -> None:
         self._patterns = ops.convert_to_tensor(patterns, dtype=dtypes.string, name="patterns")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Stages that say how a pipeline may be run."""
+"""Datasets that control the optimization of a pipeline."""
 from __future__ import annotations
 
 from typing import Any
@@ -14,17 +14,17 @@ from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 
 
 def model() -> Any:
-    """For `apply`: lets parallelism be chosen."""
+    """For `apply`: enables automatic tuning of parallelism."""
     return lambda dataset: _datasets._ModelDataset(dataset)
 
 
 def optimize(optimizations: Any = None) -> Any:
-    """For `apply`: names rewrites that may be done."""
+    """For `apply`: applies the named rewrites to the pipeline."""
     return lambda dataset: _datasets._OptimizeDataset(dataset, optimizations)
 
 
 def assert_next(transformations: Any) -> Any:
-    """For `apply`: an error unless the named stages, in this order, read the dataset."""
+    """For `apply`: fails unless the named transformations follow, in this order."""
     return lambda dataset: _AssertNextDataset(dataset, transformations)
 
 
@@ -55,7 +55,7 @@ class _NonSerializableDataset(_datasets.UnaryUnchangedStructureDataset):
 
 
 class _ChooseFastestDataset(_datasets._WithSpec):
-    """One of several datasets of the same elements."""
+    """The fastest of several datasets of the same elements."""
 
     def __init__(self, datasets: Any, num_experiments: int = 10) -> None:
         self._datasets = list(datasets)
@@ -79,7 +79,8 @@ class _ChooseFastestBranchDataset(_datasets._WithSpec, _datasets.UnaryDataset):
       input_dataset: the dataset.
       functions: functions of a dataset that give a dataset.
       ratio_numerator, ratio_denominator: the ratio of the numbers of input and output elements.
-      num_elements_per_branch: the number of elements for the trial of each function; None: 10 times the denominator.
+      num_elements_per_branch: the number of elements with which each function is timed; None: 10 times the
+        denominator.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Options for the rewriting of a pipeline."""
+"""Options for the optimization of a pipeline."""
 from __future__ import annotations
 
 from typing import Any
@@ -13,10 +13,12 @@ def _flag(name: str, doc: str) -> Any:
 
 
 class MapVectorizationOptions(options.OptionsBase):
-    """Options of maps that are made to work on batches."""
+    """Options of the vectorization of maps, which moves them behind batches."""
 
-    enabled = _flag("enabled", "Whether it is done.")
-    use_choose_fastest = _flag("use_choose_fastest", "Whether both ways are tried.")
+    enabled = _flag("enabled", "Whether maps are vectorized.")
+    use_choose_fastest = _flag(
+        "use_choose_fastest", "Whether both versions are timed and the faster one is used."
+    )
 
     def _static_optimizations(self) -> list[str]:
         return ["map_vectorization"] if self.enabled else []
@@ -30,30 +32,36 @@ class MapVectorizationOptions(options.OptionsBase):
 class OptimizationOptions(options.OptionsBase):
     """Rewrites of pipelines, each of which may be switched on or off."""
 
-    apply_default_optimizations = _flag("apply_default_optimizations", "Those that are on by default.")
-    autotune = _flag("autotune", "Parallelism by measured costs.")
-    autotune_algorithm = options.create_option("autotune_algorithm", int, "How it is chosen.")
-    autotune_buffers = _flag("autotune_buffers", "Sizes of buffers, too.")
-    autotune_cpu_budget = options.create_option("autotune_cpu_budget", int, "Processors that may be used.")
-    filter_fusion = _flag("filter_fusion", "Joins filters.")
-    filter_with_random_uniform_fusion = _flag(
-        "filter_with_random_uniform_fusion", "Filters by chance become samples."
+    apply_default_optimizations = _flag(
+        "apply_default_optimizations", "Whether rewrites that are on by default are applied."
     )
-    hoist_random_uniform = _flag("hoist_random_uniform", "Takes random numbers out of maps.")
-    map_and_batch_fusion = _flag("map_and_batch_fusion", "Joins maps with batches.")
-    map_and_filter_fusion = _flag("map_and_filter_fusion", "Joins maps with filters.")
-    map_fusion = _flag("map_fusion", "Joins maps.")
-    map_parallelization = _flag("map_parallelization", "Makes maps without state parallel.")
+    autotune = _flag("autotune", "Whether AUTOTUNE parameters are chosen by measured costs.")
+    autotune_algorithm = options.create_option(
+        "autotune_algorithm", int, "The algorithm that chooses AUTOTUNE parameters."
+    )
+    autotune_buffers = _flag("autotune_buffers", "Whether buffer sizes are chosen as well.")
+    autotune_cpu_budget = options.create_option(
+        "autotune_cpu_budget", int, "The number of CPUs that may be used."
+    )
+    filter_fusion = _flag("filter_fusion", "Fuses filters.")
+    filter_with_random_uniform_fusion = _flag(
+        "filter_with_random_uniform_fusion", "Replaces filters with a random predicate by sampling."
+    )
+    hoist_random_uniform = _flag("hoist_random_uniform", "Moves random numbers out of maps.")
+    map_and_batch_fusion = _flag("map_and_batch_fusion", "Fuses maps and batches.")
+    map_and_filter_fusion = _flag("map_and_filter_fusion", "Fuses maps and filters.")
+    map_fusion = _flag("map_fusion", "Fuses maps.")
+    map_parallelization = _flag("map_parallelization", "Makes stateless maps parallel.")
     map_vectorization = options.create_option(
         "map_vectorization",
         MapVectorizationOptions,
-        "Maps of batches.",
+        "Vectorization of maps.",
         default_factory=MapVectorizationOptions,
     )
-    noop_elimination = _flag("noop_elimination", "Leaves out what does nothing.")
+    noop_elimination = _flag("noop_elimination", "Removes datasets without effect.")
     parallel_batch = _flag("parallel_batch", "Copies batches in parallel.")
     prefetch_to_device = _flag("prefetch_to_device", "Prefetches to the device.")
-    shuffle_and_repeat_fusion = _flag("shuffle_and_repeat_fusion", "Joins shuffle and repeat.")
+    shuffle_and_repeat_fusion = _flag("shuffle_and_repeat_fusion", "Fuses shuffle and repeat.")
 
     def _static_optimizations(self) -> list[str]:
         names = [

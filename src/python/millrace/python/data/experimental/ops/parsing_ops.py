@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Examples as tensors."""
+"""Parsing of Examples."""
 from __future__ import annotations
 
 from typing import Any
@@ -13,7 +13,7 @@ def parse_example_dataset(features: Any, num_parallel_calls: Any = 1) -> Any:
 
     Args:
       features: by key: FixedLenFeature, VarLenFeature, SparseFeature, …
-      num_parallel_calls: batches at the same time.
+      num_parallel_calls: the number of batches that are parsed in parallel.
 
     Raises:
       ValueError: `features` is None.

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Elements on other devices."""
+"""Prefetching and copying of elements to devices."""
 from __future__ import annotations
 
 from typing import Any
 
 
 def prefetch_to_device(device: Any, buffer_size: Any = None) -> Any:
-    """For `apply`: gets elements ahead of time. Where they are used they are copied to the device."""
+    """For `apply`: prefetches elements; the op that uses one copies it to the device."""
     del device
 
     def apply_fn(dataset: Any) -> Any:
@@ -17,7 +17,7 @@ def prefetch_to_device(device: Any, buffer_size: Any = None) -> Any:
 
 
 def copy_to_device(target_device: Any, source_device: Any = "/cpu:0") -> Any:
-    """For `apply`: the same elements. Where they are used they are copied to the device."""
+    """For `apply`: the same elements; the op that uses one copies it to the device."""
     del target_device, source_device
 
     def apply_fn(dataset: Any) -> Any:

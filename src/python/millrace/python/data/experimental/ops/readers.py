@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets of tables."""
+"""Datasets of CSV files, databases, and batches of records."""
 from __future__ import annotations
 
 import collections
@@ -24,9 +24,10 @@ class CsvDatasetV2(_datasets._WithSpec, _datasets.DatasetSource):
 
     Args:
       filenames: of the files.
-      record_defaults: for each column that is read its type, when it must be there, or a tensor with its default.
+      record_defaults: for each column that is read, its type if the field is required, or a tensor with its
+        default.
       compression_type: "", "ZLIB" or "GZIP".
-      buffer_size: bytes to read at once.
+      buffer_size: the number of bytes of a read.
       header: whether each file begins with a line of names.
       field_delim, use_quote_delim, na_value: as in decode_csv.
       select_cols: numbers of the columns that are read, all when None.
@@ -95,7 +96,7 @@ CsvDataset = CsvDatasetV1
 
 
 class SqlDatasetV2(_datasets._WithSpec, _datasets.DatasetSource):
-    """The rows of a query."""
+    """The rows of the result of an SQL query."""
 
     def __init__(self, driver_name: Any, data_source_name: Any, query: Any, output_types: Any) -> None:
         self._structure = tuple(tensor_spec.TensorSpec([], t) for t in output_types)
@@ -108,7 +109,7 @@ class SqlDatasetV2(_datasets._WithSpec, _datasets.DatasetSource):
 
 
 class SqlDatasetV1(dataset_ops.DatasetV1Adapter):
-    """The rows of a query."""
+    """The rows of the result of an SQL query."""
 
     def __init__(self, driver_name: Any, data_source_name: Any, query: Any, output_types: Any) -> None:
         super().__init__(SqlDatasetV2(driver_name, data_source_name, query, output_types))
@@ -165,7 +166,7 @@ def make_batched_features_dataset(
     shuffle_seed: Any = None, prefetch_buffer_size: Any = None, reader_num_threads: Any = None, parser_num_threads: Any = None,
     sloppy_ordering: Any = False, drop_final_batch: Any = False,
 ) -> Any:  # fmt: skip
-    """Batches of parsed Examples of files: dicts of tensors, or pairs with the feature `label_key` beside."""
+    """Batches of parsed Examples of files: dicts of tensors, or pairs (dict, feature `label_key`)."""
     names = _get_file_names(file_pattern, False)
     dataset = dataset_ops.Dataset.from_tensor_slices(names)
     if shuffle:
@@ -189,7 +190,7 @@ def make_batched_features_dataset(
 
 
 def _column_names(names: list[str], delim: str, quotes: bool) -> list[str]:
-    """The names in the first lines of files, which have to be the same."""
+    """The column names in the first lines of files; ValueError if files differ."""
     found: Any = None
     for name in names:
         with file_io.FileIO(name, "r") as f:
@@ -259,7 +260,7 @@ def make_csv_dataset(
     prefetch_buffer_size: Any = None, num_parallel_reads: Any = None, sloppy: Any = False, num_rows_for_inference: Any = 100,
     compression_type: Any = None, ignore_errors: Any = False,
 ) -> Any:  # fmt: skip
-    """Batches of the records of CSV files: dicts of columns by name, or pairs with the column `label_name` beside.
+    """Batches of the records of CSV files: dicts of columns, or pairs of a dict and the column `label_name`.
 
     Raises:
       ValueError: names of columns are not known, or files differ in their columns.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Elements of classes in wanted proportions."""
+"""Resampling to a target distribution of classes."""
 from __future__ import annotations
 
 from typing import Any
@@ -14,8 +14,8 @@ def rejection_resample(class_func: Any, target_dist: Any, initial_dist: Any = No
     """For `apply`: pairs of class and element, some of them dropped so that classes are distributed as `target_dist`.
 
     Args:
-      class_func: gives the class, a scalar int32, of an element.
-      target_dist: wanted probabilities of the classes.
+      class_func: a function from an element to its class, a scalar int32.
+      target_dist: target probabilities of the classes.
       initial_dist: those of the input; estimated when None.
       seed: of the draws.
     """
@@ -23,7 +23,7 @@ def rejection_resample(class_func: Any, target_dist: Any, initial_dist: Any = No
     def apply_fn(dataset: Any) -> Any:
         target = ops.convert_to_tensor(target_dist, name="target_dist")
         is_tuple = isinstance(dataset.element_spec, tuple)
-        # The class goes with the element: an input that is shuffled gives other elements each time it is read.
+        # The class is kept with its element, since a shuffled input has another order each time it is read.
         pairs = dataset.map(lambda *element: (class_func(*element), element if is_tuple else element[0]))
         if initial_dist is not None:
             accept = _acceptance(ops.convert_to_tensor(initial_dist, name="initial_dist"), target)
@@ -51,7 +51,7 @@ def _acceptance(initial: Any, target: Any) -> Any:
 
 
 def _estimated(target: Any, pairs: Any) -> Any:
-    """(acceptance, class, element) by the proportions of the classes so far, which begin equal."""
+    """(acceptance, class, element), from the distribution of the classes so far, which begins uniform."""
     count = target.shape.dims[0].value if target.shape.ndims == 1 else None
     size = count if count is not None else array_ops.shape(target)[0]
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions with a state from element to element."""
+"""Maps with a state that is carried from element to element."""
 from __future__ import annotations
 
 from typing import Any

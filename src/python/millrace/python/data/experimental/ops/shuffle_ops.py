@@ -27,7 +27,7 @@ class _ShuffleAndRepeatDataset(_datasets.UnaryUnchangedStructureDataset):
 
 
 def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) -> Any:
-    """For `apply`: shuffles and repeats; the buffer is filled with the next epoch while the last one is drawn from."""
+    """For `apply`: shuffles and repeats; elements of the next epoch fill the buffer at the end of one."""
 
     def apply_fn(dataset: Any) -> Any:
         return _ShuffleAndRepeatDataset(dataset, buffer_size, count, seed)

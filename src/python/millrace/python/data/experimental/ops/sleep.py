@@ -20,7 +20,7 @@ class _SleepDataset(_datasets.UnaryUnchangedStructureDataset):
 
 
 def sleep(sleep_microseconds: Any) -> Any:
-    """For `apply`: elements after a pause each."""
+    """For `apply`: waits before each element."""
 
     def apply_fn(dataset: Any) -> Any:
         return _SleepDataset(dataset, sleep_microseconds)

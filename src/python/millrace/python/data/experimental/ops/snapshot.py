@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Elements that are written to files and read from them the next time."""
+"""Snapshots: elements that are written to files, and read from them the next time."""
 from __future__ import annotations
 
 from typing import Any
@@ -39,7 +39,7 @@ def snapshot(
     path: Any, compression: Any = None, reader_path_prefix: Any = None, writer_path_prefix: Any = None,
     shard_size_bytes: Any = None, pending_snapshot_expiry_seconds: Any = None,
 ) -> Any:  # fmt: skip
-    """For `apply`: elements that are kept in a folder."""
+    """For `apply`: writes the elements to the folder `path`, or reads them if a snapshot exists."""
 
     def apply_fn(dataset: Any) -> Any:
         return _SnapshotDataset(

@@ -25,7 +25,7 @@ class StatsAggregatorV1:
 
 
 class StatsAggregatorV2(StatsAggregatorV1):
-    """The same, with a writer of summaries."""
+    """As StatsAggregatorV1, with a writer of summaries."""
 
 
 StatsAggregator = StatsAggregatorV1

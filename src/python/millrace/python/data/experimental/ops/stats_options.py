@@ -13,10 +13,14 @@ class StatsOptions(options.OptionsBase):
     aggregator = options.create_option(
         "aggregator",
         (stats_aggregator.StatsAggregatorV2, stats_aggregator.StatsAggregatorV1),
-        "Where statistics go.",
+        "The StatsAggregator that collects the statistics.",
     )
-    prefix = options.create_option("prefix", str, "Put before the names.", default_factory=lambda: "")
+    prefix = options.create_option(
+        "prefix", str, "Prefix of the names of statistics.", default_factory=lambda: ""
+    )
     counter_prefix = options.create_option(
-        "counter_prefix", str, "Put before counters.", default_factory=lambda: ""
+        "counter_prefix", str, "Prefix of the names of counters.", default_factory=lambda: ""
     )
-    latency_all_edges = options.create_option("latency_all_edges", bool, "Whether each stage is measured.")
+    latency_all_edges = options.create_option(
+        "latency_all_edges", bool, "Whether the latency of each dataset is measured."
+    )

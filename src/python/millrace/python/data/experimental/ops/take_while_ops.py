@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Elements up to the first that is not wanted."""
+"""Elements up to the first for which a predicate is false."""
 from __future__ import annotations
 
 from typing import Any

@@ -10,8 +10,8 @@ class ThreadingOptions(options.OptionsBase):
     """Options of threads."""
 
     max_intra_op_parallelism = options.create_option(
-        "max_intra_op_parallelism", int, "Threads for the loops within an operation."
+        "max_intra_op_parallelism", int, "The number of threads of one operation."
     )
     private_threadpool_size = options.create_option(
-        "private_threadpool_size", int, "Threads of the dataset's own."
+        "private_threadpool_size", int, "The number of threads of the dataset's private pool."
     )

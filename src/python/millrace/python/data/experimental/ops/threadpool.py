@@ -10,7 +10,7 @@ from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 
 
 class PrivateThreadPool:
-    """A pool of threads that stages may share."""
+    """A thread pool that datasets may share."""
 
     def __init__(self, num_threads: int, display_name: Any = None, max_intra_op_parallelism: int = 1) -> None:
         self._resource = ged_ops.thread_pool_handle(
@@ -32,5 +32,5 @@ class _ThreadPoolDataset(_datasets.UnaryUnchangedStructureDataset):
 
 
 def override_threadpool(dataset: Any, thread_pool: Any) -> Any:
-    """The dataset with a pool for the stages below."""
+    """The dataset, whose inputs run in the thread pool."""
     return _ThreadPoolDataset(dataset, thread_pool)

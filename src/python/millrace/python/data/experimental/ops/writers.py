@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets as files."""
+"""Writers of datasets to files."""
 from __future__ import annotations
 
 from typing import Any

@@ -31,7 +31,7 @@ def remove_variants(get_next_op: Any) -> Any:
 
 
 class DatasetSerializationTestBase(test.TestCase):  # type: ignore[misc]
-    """A test case about saved iterators. `ds_fn` makes a dataset, in a graph of its own for each part."""
+    """A test case about saved iterators. `ds_fn` makes a dataset; each part of a test has its own graph."""
 
     def tearDown(self) -> None:  # noqa: N802
         """Deletes the checkpoints."""
@@ -53,7 +53,7 @@ class DatasetSerializationTestBase(test.TestCase):  # type: ignore[misc]
     def verify_unused_iterator(
         self, ds_fn: Make, num_outputs: int, sparse_tensors: bool = False, verify_exhausted: bool = True
     ) -> None:
-        """An iterator that gave nothing yet gives all after it was restored."""
+        """An iterator that was saved before its first element gives all elements after it was restored."""
         self.verify_run_with_breaks(
             ds_fn, [0], num_outputs, sparse_tensors=sparse_tensors, verify_exhausted=verify_exhausted
         )
