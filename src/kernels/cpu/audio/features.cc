@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AudioSpectrogram and Mfcc: spectrograms, and mel-frequency cepstral coefficients of spectrograms.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "kernels/cpu/contract/scratch.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/linalg/fft.h"
@@ -45,11 +47,18 @@ class SpectrogramKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     if (shape.num_elements() == 0) return Status();
     const std::shared_ptr<const Tables> tables = TablesFor(length);
-    context.ParallelFor(channels * slices, length * 6, [&](int64_t begin, int64_t end) {
+    std::atomic<bool> ok{true};
+    context.ParallelFor(channels * slices, length * 3, [&](int64_t begin, int64_t end) {
       const Slices s{in.data<float>(), channels, slices,   stride_,
                      window_,          bins,     squared_, out->data<float>()};
       const RealFft& fft = tables->fft;
       int64_t i = begin;
+      if (fft.has_line()) {
+        const cpu::Scratch room = cpu::Scratch::Of<float>(fft.line_size(1) + fft.scratch_size(1));
+        if (!room.ok()) return ok.store(false);
+        for (; i < end; ++i) s.RunLine(*tables, i, room.data<float>(), room.data<float>() + fft.line_size(1));
+        return;
+      }
       const int64_t lanes = fft.has_lanes() && end - begin >= kLeastLanes ? kLanes : 1;
       std::vector<float> x(static_cast<size_t>(fft.line_size(lanes)));
       std::vector<float> scratch(static_cast<size_t>(fft.scratch_size(lanes)));
@@ -62,7 +71,7 @@ class SpectrogramKernel final : public OpKernel {
         }
       }
     });
-    return Status();
+    return ok.load() ? Status() : errors::ResourceExhausted("no memory for the slices of a spectrogram");
   }
 
  private:
@@ -129,10 +138,43 @@ class SpectrogramKernel final : public OpKernel {
       }
     }
 
+    // The same for a slice on its own, where RealFft has that.
+    void RunLine(const Tables& tables, int64_t i, float* x, float* scratch) const {
+      std::fill(x + window, x + tables.fft.line_size(1), 0.0f);
+      int32_t most = 0;
+      RunLoop([=, &most, from = Start(i), hann = tables.hann.data(), window = window, channels = channels]()
+                  MR_INLINE_LAMBDA {
+                    int32_t largest = 0;  // size by its bits
+                    const auto add = [&](int64_t j, float sample) MR_INLINE_LAMBDA {
+                      x[j] = sample * hann[j];
+                      const int32_t size = std::bit_cast<int32_t>(x[j]) & INT32_MAX;
+                      largest = largest < size ? size : largest;
+                    };
+                    if (channels == 1) {
+                      for (int64_t j = 0; j < window; ++j) add(j, from[j]);
+                    } else {
+                      for (int64_t j = 0; j < window; ++j) add(j, from[j * channels]);
+                    }
+                    most = largest;
+                  });
+      const bool huge = most > std::bit_cast<int32_t>(kHuge);
+      for (int64_t j = 0; huge && j < window; ++j) x[j] *= 1 / kUnit;
+      tables.fft.ForwardLine(x, reinterpret_cast<RealFft::Number*>(x), scratch);
+      RunLoop([=, to = out + i * bins, bins = bins, squared = squared, unit = huge ? kUnit : 1.0f]()
+                  MR_INLINE_LAMBDA {
+                    for (int64_t k = 0; k < bins; ++k) {
+                      const float re = x[2 * k], im = x[2 * k + 1];
+                      const float power = (re * re + im * im) * unit * unit;
+                      to[k] = squared ? power : std::sqrt(power);
+                    }
+                  });
+    }
+
+    static constexpr float kHuge = 1e30f, kUnit = 0x1p64f;
+
     // Multiplies by the window, and divides lines of huge samples, whose sums would overflow, by their unit.
     template <int kLines>
     void Shape(const float* hann, float* x, float* units) const {
-      constexpr float kHuge = 1e30f, kUnit = 0x1p64f;
       RunLoop([=, window = window]() MR_INLINE_LAMBDA {
         float most[kLines] = {};
         for (int64_t j = 0; j < window; ++j) {

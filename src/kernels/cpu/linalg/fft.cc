@@ -87,7 +87,17 @@ inline MR_INLINE_LAMBDA Lanes<T, kLanes> Times(const Lanes<T, kLanes>& a, const 
   return product;
 }
 
-template <int kLanes, typename T>
+// A stage with m = 1, the last one, has no rotations.
+template <int kLanes, bool kLast, typename T>
+inline MR_INLINE_LAMBDA Lanes<T, kLanes> Turn(const Lanes<T, kLanes>& a, const std::complex<T>& w) {
+  if constexpr (kLast) {
+    return a;
+  } else {
+    return Times(a, w);
+  }
+}
+
+template <int kLanes, bool kLast, typename T>
 void RunTwo(const Stage<T>& s, const T* x, T* y) {
   RunLoop([=]() MR_INLINE_LAMBDA {
     for (int64_t q = 0; q < s.m; ++q) {
@@ -96,13 +106,13 @@ void RunTwo(const Stage<T>& s, const T* x, T* y) {
       for (int64_t r = 0; r < s.stride; ++r) {
         const Lanes<T, kLanes> u = Load<kLanes>(x, a + r), v = Load<kLanes>(x, b + r);
         Store(Plus(u, v), y, to + r);
-        Store(Times(Minus(u, v), w), y, next + r);
+        Store(Turn<kLanes, kLast>(Minus(u, v), w), y, next + r);
       }
     }
   });
 }
 
-template <int kLanes, typename T>
+template <int kLanes, bool kLast, typename T>
 void RunFour(const Stage<T>& s, const T* x, T* y) {
   RunLoop([=]() MR_INLINE_LAMBDA {
     for (int64_t q = 0; q < s.m; ++q) {
@@ -116,15 +126,15 @@ void RunFour(const Stage<T>& s, const T* x, T* y) {
         const Lanes<T, kLanes> even = Plus(a, c), odd = Plus(b, d), difference = Minus(a, c);
         const Lanes<T, kLanes> turned = TimesMinusI(Minus(b, d));
         Store(Plus(even, odd), y, to + r);
-        Store(Times(Plus(difference, turned), w1), y, to + s.stride + r);
-        Store(Times(Minus(even, odd), w2), y, to + 2 * s.stride + r);
-        Store(Times(Minus(difference, turned), w3), y, to + 3 * s.stride + r);
+        Store(Turn<kLanes, kLast>(Plus(difference, turned), w1), y, to + s.stride + r);
+        Store(Turn<kLanes, kLast>(Minus(even, odd), w2), y, to + 2 * s.stride + r);
+        Store(Turn<kLanes, kLast>(Minus(difference, turned), w3), y, to + 3 * s.stride + r);
       }
     }
   });
 }
 
-template <int kLanes, typename T>
+template <int kLanes, bool kLast, typename T>
 void RunAny(const Stage<T>& s, const T* x, T* y) {
   RunLoop([=]() MR_INLINE_LAMBDA {
     const int64_t turn = s.n / s.p;  // the distance between the roots of order p
@@ -138,11 +148,22 @@ void RunAny(const Stage<T>& s, const T* x, T* y) {
           for (int64_t k = 1; k < s.p; ++k) {
             sum = Plus(sum, Times(Load<kLanes>(x, from + k * s.stride * s.m), s.roots[j * k % s.p * turn]));
           }
-          Store(Times(sum, w), y, to + r);
+          Store(Turn<kLanes, kLast>(sum, w), y, to + r);
         }
       }
     }
   });
+}
+
+template <int kLanes, bool kLast, typename T>
+void RunStage(const Stage<T>& s, const T* x, T* y) {
+  if (s.p == 4) {
+    RunFour<kLanes, kLast>(s, x, y);
+  } else if (s.p == 2) {
+    RunTwo<kLanes, kLast>(s, x, y);
+  } else {
+    RunAny<kLanes, kLast>(s, x, y);
+  }
 }
 
 // The stages of a transform of n numbers in x, with `scratch` as the second buffer.
@@ -153,12 +174,10 @@ void RunStages(const std::vector<int64_t>& factors, const std::complex<T>* roots
   int64_t length = n, stride = 1;
   for (const int64_t p : factors) {
     const Stage<T> stage{p, length / p, stride, roots, n, stride};
-    if (p == 4) {
-      RunFour<kLanes>(stage, from, to);
-    } else if (p == 2) {
-      RunTwo<kLanes>(stage, from, to);
+    if (stage.m > 1) {
+      RunStage<kLanes, false>(stage, from, to);
     } else {
-      RunAny<kLanes>(stage, from, to);
+      RunStage<kLanes, true>(stage, from, to);
     }
     std::swap(from, to);
     length /= p;
@@ -176,6 +195,19 @@ int64_t TakeSmallFactors(int64_t n, std::vector<int64_t>* factors) {
   return rest;
 }
 
+template <typename T>
+std::vector<T> TurnsOf(const std::vector<std::complex<T>>& roots) {
+  const size_t quarter = roots.size() / 4;
+  std::vector<T> turns;
+  for (const size_t stride : {1, 4}) {
+    for (size_t j = 1; j < 4; ++j) {
+      for (size_t t = 0; t < quarter; ++t) turns.push_back(roots[t / stride * stride * j].real());
+      for (size_t t = 0; t < quarter; ++t) turns.push_back(roots[t / stride * stride * j].imag());
+    }
+  }
+  return turns;
+}
+
 }  // namespace
 
 bool HasSmallFactors(int64_t n) {
@@ -189,6 +221,7 @@ BasicFft<T>::BasicFft(int64_t n) : n_(n) {
   roots_.resize(static_cast<size_t>(std::max<int64_t>(n, 0)));
   if (rest <= 1) {
     for (int64_t j = 0; j < n; ++j) roots_[static_cast<size_t>(j)] = Number(Root(j, n));
+    if (IsFftLine(n)) turns_ = TurnsOf(roots_);
     return;
   }
   factors_.clear();
@@ -215,12 +248,20 @@ BasicFft<T>::~BasicFft() = default;
 
 template <typename T>
 int64_t BasicFft<T>::scratch_size() const {
+  if (has_line()) return 2 * n_;
   return longer_ == nullptr ? n_ : longer_->size() + longer_->scratch_size();
+}
+
+template <typename T>
+void BasicFft<T>::RunLine(const Number* in, bool inverse, T scale, Number* out, Number* scratch) const {
+  FftLines<T>().run(line(), reinterpret_cast<const T*>(in), inverse, scale, reinterpret_cast<T*>(out),
+                    reinterpret_cast<T*>(scratch));
 }
 
 template <typename T>
 void BasicFft<T>::Run(Number* x, bool inverse, Number* scratch) const {
   if (n_ <= 1) return;
+  if (has_line()) return RunLine(x, inverse, T{1}, x, scratch);
   if (!inverse) return RunForward(x, scratch);
   for (int64_t j = 0; j < n_; ++j) x[j] = std::conj(x[j]);
   RunForward(x, scratch);
@@ -269,6 +310,17 @@ BasicRealFft<T>::BasicRealFft(int64_t n) : half_(n / 2) {
 }
 
 template <typename T>
+void BasicRealFft<T>::ForwardLine(const T* in, Number* out, T* scratch) const {
+  FftLines<T>().forward(half_.line(), reinterpret_cast<const T*>(roots_.data()), in,
+                        reinterpret_cast<T*>(out), scratch);
+}
+template <typename T>
+void BasicRealFft<T>::InverseLine(const Number* in, T scale, T* out, T* scratch) const {
+  FftLines<T>().inverse(half_.line(), reinterpret_cast<const T*>(roots_.data()),
+                        reinterpret_cast<const T*>(in), scale, out, scratch);
+}
+
+template <typename T>
 template <int kLanes>
 void BasicRealFft<T>::Run(T* x, bool inverse, T* scratch) const {
   if constexpr (kLanes == 1) {
@@ -283,6 +335,9 @@ void BasicRealFft<T>::Run(T* x, bool inverse, T* scratch) const {
 template <typename T>
 template <int kLanes>
 void BasicRealFft<T>::Forward(T* x, T* scratch) const {
+  if constexpr (kLanes == 1) {
+    if (has_line()) return ForwardLine(x, reinterpret_cast<Number*>(x), scratch);
+  }
   Run<kLanes>(x, /*inverse=*/false, scratch);
   RunLoop([=, h = half(), roots = roots_.data()]() MR_INLINE_LAMBDA {
     const Lanes<T, kLanes> z = Load<kLanes>(x, 0);
@@ -319,6 +374,9 @@ void BasicRealFft<T>::Forward(T* x, T* scratch) const {
 template <typename T>
 template <int kLanes>
 void BasicRealFft<T>::Inverse(T* x, T* scratch) const {
+  if constexpr (kLanes == 1) {
+    if (has_line()) return InverseLine(reinterpret_cast<const Number*>(x), T{1}, x, scratch);
+  }
   RunLoop([=, h = half(), roots = roots_.data()]() MR_INLINE_LAMBDA {
     const Lanes<T, kLanes> first = Load<kLanes>(x, 0), last = Load<kLanes>(x, h);
     Lanes<T, kLanes> z;
@@ -348,6 +406,31 @@ void BasicRealFft<T>::Inverse(T* x, T* scratch) const {
     }
   });
   Run<kLanes>(x, /*inverse=*/true, scratch);
+}
+
+template <>
+const FftLineTable<float>& FftLines<float>() {
+  switch (ActiveIsa()) {
+    case Isa::kAvx512:
+      return avx512::kFftLineFloat;
+    case Isa::kAvx2:
+      return avx2::kFftLineFloat;
+    case Isa::kBaseline:
+      break;
+  }
+  return baseline::kFftLineFloat;
+}
+template <>
+const FftLineTable<double>& FftLines<double>() {
+  switch (ActiveIsa()) {
+    case Isa::kAvx512:
+      return avx512::kFftLineDouble;
+    case Isa::kAvx2:
+      return avx2::kFftLineDouble;
+    case Isa::kBaseline:
+      break;
+  }
+  return baseline::kFftLineDouble;
 }
 
 template class BasicFft<float>;

@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/cpu/linalg/fft_lines.h"
+
 namespace millrace::cpu {
 
 // Whether no prime factor of a length is large: in single precision, the convolutions for other lengths are
@@ -34,6 +36,12 @@ class BasicFft {
   // In place: y[k] = sum of x[j] exp(-2 pi i j k / n); `inverse`: exp(+…), without the factor 1 / n.
   void Run(Number* x, bool inverse, Number* scratch) const;
 
+  // Whether a line on its own is faster than kLanes of them side by side; then its results, times `scale`,
+  // can be written to another place. `in` may be `out`.
+  bool has_line() const { return !turns_.empty(); }
+  void RunLine(const Number* in, bool inverse, T scale, Number* out, Number* scratch) const;
+  FftLine<T> line() const { return {n_, reinterpret_cast<const T*>(roots_.data()), turns_.data()}; }
+
   // kLanes lines side by side: number j of line l is x[j][0][l] + i x[j][1][l]. The results of each line are
   // those of Run. REQUIRES: has_lanes(). `scratch` is as large as x: lanes_size() numbers.
   static constexpr int64_t kLanes = 64 / sizeof(T);
@@ -53,6 +61,7 @@ class BasicFft {
   const int64_t n_;
   std::vector<int64_t> factors_;  // of n, none large; empty where the length has a large one
   std::vector<Number> roots_;     // exp(-2 pi i j / n); of the chirp exp(-pi i j j / n)
+  std::vector<T> turns_;          // see FftLine
   // For lengths with a large prime factor.
   std::unique_ptr<BasicFft> longer_;
   std::vector<Number> kernel_;  // transform of the conjugate chirp
@@ -74,13 +83,20 @@ class BasicRealFft {
   bool has_lanes() const { return half_.has_lanes(); }
   // The size of x and of scratch, in numbers of T, for 1 or BasicFft::kLanes lines side by side.
   int64_t line_size(int64_t lanes) const { return 2 * lanes * (half_.size() + 1); }
-  int64_t scratch_size(int64_t lanes) const { return 2 * lanes * half_.scratch_size(); }
+  int64_t scratch_size(int64_t lanes) const {
+    return 2 * (lanes == 1 ? half_.scratch_size() : lanes * half_.size());
+  }
   // In place, from n / 2 pairs of samples to the spectrum.
   template <int kLanes>
   void Forward(T* x, T* scratch) const;
   // From the spectrum to n times the samples. The first and the last number are taken as real.
   template <int kLanes>
   void Inverse(T* x, T* scratch) const;
+
+  // See BasicFft.
+  bool has_line() const { return half_.has_line(); }
+  void ForwardLine(const T* in, Number* out, T* scratch) const;
+  void InverseLine(const Number* in, T scale, T* out, T* scratch) const;
 
  private:
   template <int kLanes>

@@ -3,11 +3,13 @@
 // FFT, RFFT and their inverses in one, two and three dimensions. Numbers of 32 bits are transformed in single
 // precision, except for lengths with large prime factors.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <type_traits>
 
 #include "base/mutex.h"
+#include "kernels/cpu/contract/scratch.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/linalg/fft.h"
 #include "kernels/cpu/loop.h"
@@ -67,40 +69,23 @@ T* LineOf(const Axis& a, T* data, int64_t length, int64_t i) {
   return data + i / a.inner * length * a.inner + i % a.inner;
 }
 
-// Converts between kLanes complex numbers side by side in memory, at `count` positions `stride` reals apart,
-// and real parts followed by imaginary parts.
-template <int64_t kLanes, typename T>
-void SplitParts(const T* from, int64_t count, int64_t stride, T* x) {
-  RunLoop([=]() MR_INLINE_LAMBDA {
-    for (int64_t j = 0; j < count; ++j) {
-      const T* const own = from + j * stride;
-      T* const to = x + 2 * kLanes * j;
-      for (int64_t l = 0; l < kLanes; ++l) {
-        to[l] = own[2 * l];
-        to[kLanes + l] = own[2 * l + 1];
-      }
-    }
-  });
-}
-template <int64_t kLanes, typename T>
-void JoinParts(const T* x, int64_t count, T* to, int64_t stride) {
-  RunLoop([=]() MR_INLINE_LAMBDA {
-    for (int64_t j = 0; j < count; ++j) {
-      const T* const own = x + 2 * kLanes * j;
-      T* const at = to + j * stride;
-      for (int64_t l = 0; l < kLanes; ++l) {
-        at[2 * l] = own[l];
-        at[2 * l + 1] = own[kLanes + l];
-      }
-    }
-  });
-}
 template <typename T>
 void Scale(T* x, int64_t n, T factor) {
   if (factor == T{1}) return;
   RunLoop([=]() MR_INLINE_LAMBDA {
     for (int64_t i = 0; i < n; ++i) x[i] *= factor;
   });
+}
+
+// Calls fn(start, first, count) for the lines from the i-th on whose starts are adjacent: `count` of them,
+// the first of which is the `first` of all.
+template <typename T, typename Fn>
+void ForAdjacent(const Axis& a, T* data, int64_t length, int64_t i, int64_t lines, const Fn& fn) {
+  for (int64_t l = 0; l < lines;) {
+    const int64_t count = std::min(lines - l, a.inner - (i + l) % a.inner);
+    fn(LineOf(a, data, length, i + l), l, count);
+    l += count;
+  }
 }
 
 // Transforms `lines` lines from the i-th on, side by side in kLanes lanes.
@@ -111,26 +96,25 @@ void RunLanes(const Plan& fft, const Axis& a, const In* in, Out* out, int64_t i,
   using Number = typename Plan::Number;
   constexpr int64_t kLanes = Plan::kLanes;
   constexpr bool kSameIn = std::is_same_v<In, Number>, kSameOut = std::is_same_v<Out, Number>;
-  // Lines in one block of the outer dimensions have adjacent starts.
-  const bool together = lines == kLanes && i / a.inner == (i + lines - 1) / a.inner;
-  const In* from[kLanes];
-  Out* to[kLanes];
-  for (int64_t l = 0; l < lines; ++l) {
-    from[l] = LineOf(a, in, a.in_length, i + l);
-    to[l] = LineOf(a, out, a.out_length, i + l);
-  }
-  const auto load = [&](Real* at, int64_t l, const In& value) {
-    const auto number = Load<Number>(value);
-    at[l] = number.real();
-    at[kLanes + l] = number.imag();
-  };
-  if (kSameIn && a.inner == 1) {
-    cpu::TransposePlane(from[0], 2 * a.in_length, x, kLanes, lines, 2 * a.in_length, sizeof(Real));
-  } else if (kSameIn && together) {
-    SplitParts<kLanes>(reinterpret_cast<const Real*>(from[0]), a.in_length, 2 * a.inner, x);
+  if (lines < kLanes) std::fill_n(x, 2 * kLanes * a.length, Real{0});
+  if constexpr (kSameIn) {
+    if (a.inner == 1) {
+      cpu::TransposePlane(LineOf(a, in, a.in_length, i), 2 * a.in_length, x, kLanes, lines, 2 * a.in_length,
+                          sizeof(Real));
+    } else {
+      ForAdjacent(a, in, a.in_length, i, lines, [&](const In* from, int64_t first, int64_t count) {
+        cpu::FftLines<Real>().spread(reinterpret_cast<const Real*>(from), a.in_length, a.inner, first, count,
+                                     x);
+      });
+    }
   } else {
-    for (int64_t j = 0; j < a.in_length; ++j) {
-      for (int64_t l = 0; l < lines; ++l) load(x + 2 * kLanes * j, l, from[l][j * a.inner]);
+    for (int64_t l = 0; l < lines; ++l) {
+      const In* const from = LineOf(a, in, a.in_length, i + l);
+      for (int64_t j = 0; j < a.in_length; ++j) {
+        const auto number = Load<Number>(from[j * a.inner]);
+        x[2 * kLanes * j + l] = number.real();
+        x[2 * kLanes * j + kLanes + l] = number.imag();
+      }
     }
   }
   for (int64_t j = a.in_length; j < a.length; ++j) {
@@ -143,17 +127,24 @@ void RunLanes(const Plan& fft, const Axis& a, const In* in, Out* out, int64_t i,
   }
   fft.RunLanes(x, a.inverse, scratch);
   const auto scale = static_cast<Real>(a.scale);
-  if (kSameOut && a.inner == 1) {
-    Scale(x, 2 * kLanes * a.out_length, scale);
-    cpu::TransposePlane(x, kLanes, to[0], 2 * a.out_length, 2 * a.out_length, lines, sizeof(Real));
-  } else if (kSameOut && together) {
-    Scale(x, 2 * kLanes * a.out_length, scale);
-    JoinParts<kLanes>(x, a.out_length, reinterpret_cast<Real*>(to[0]), 2 * a.inner);
+  if constexpr (kSameOut) {
+    if (a.inner == 1) {
+      Scale(x, 2 * kLanes * a.out_length, scale);
+      cpu::TransposePlane(x, kLanes, LineOf(a, out, a.out_length, i), 2 * a.out_length, 2 * a.out_length,
+                          lines, sizeof(Real));
+    } else {
+      ForAdjacent(a, out, a.out_length, i, lines, [&](Out* to, int64_t first, int64_t count) {
+        cpu::FftLines<Real>().collect(x, a.out_length, a.inner, first, count, scale,
+                                      reinterpret_cast<Real*>(to));
+      });
+    }
   } else {
-    for (int64_t j = 0; j < a.out_length; ++j) {
-      const Real* const at = x + 2 * kLanes * j;
-      for (int64_t l = 0; l < lines; ++l)
-        to[l][j * a.inner] = Store<Out>(Number(at[l] * scale, at[kLanes + l] * scale));
+    for (int64_t l = 0; l < lines; ++l) {
+      Out* const to = LineOf(a, out, a.out_length, i + l);
+      for (int64_t j = 0; j < a.out_length; ++j) {
+        const Real* const at = x + 2 * kLanes * j;
+        to[j * a.inner] = Store<Out>(Number(at[l] * scale, at[kLanes + l] * scale));
+      }
     }
   }
 }
@@ -170,27 +161,63 @@ void RunLine(const Plan& fft, const Axis& a, const In* from, Out* to, typename P
   for (int64_t j = 0; j < a.out_length; ++j) to[j * a.inner] = Store<Out>(line[j] * scale);
 }
 
+Status NoMemory() { return errors::ResourceExhausted("no memory for the lines of a transform"); }
+
+// Lines whose starts are adjacent from which on those of a block are transformed without those of the next.
+constexpr int64_t kLeastAdjacent = 5;
+
 template <typename Plan, typename In, typename Out>
-void RunAxis(const KernelContext& context, const Plan& fft, const Axis& a, const In* in, Out* out) {
-  context.ParallelFor(a.outer * a.inner, a.length * (fft.has_lanes() ? 6 : 25),
-                      [&](int64_t begin, int64_t end) {
-                        int64_t i = begin;
-                        if (fft.has_lanes() && end - begin >= Plan::kLeastLanes) {
-                          std::vector<typename Plan::Real> room(static_cast<size_t>(2 * fft.lanes_size()));
-                          while (end - i >= Plan::kLeastLanes) {
-                            const int64_t lines = std::min(end - i, Plan::kLanes);
-                            RunLanes(fft, a, in, out, i, lines, room.data(), room.data() + fft.lanes_size());
-                            i += lines;
-                          }
-                        }
-                        if (i == end) return;
-                        std::vector<typename Plan::Number> line(static_cast<size_t>(a.length));
-                        std::vector<typename Plan::Number> scratch(static_cast<size_t>(fft.scratch_size()));
-                        for (; i < end; ++i) {
-                          RunLine(fft, a, LineOf(a, in, a.in_length, i), LineOf(a, out, a.out_length, i),
-                                  line.data(), scratch.data());
-                        }
-                      });
+Status RunAxis(const KernelContext& context, const Plan& fft, const Axis& a, const In* in, Out* out) {
+  using Real = typename Plan::Real;
+  using Number = typename Plan::Number;
+  constexpr bool kSame = std::is_same_v<In, Number> && std::is_same_v<Out, Number>;
+  const bool in_place = kSame && fft.has_line() && a.inner == 1;
+  std::atomic<bool> ok{true};
+  const auto run = [&](int64_t begin, int64_t end) {
+    int64_t i = begin;
+    if constexpr (kSame) {
+      if (a.inner >= kLeastAdjacent && fft.has_lanes() && cpu::IsAdjacentFft(a.length)) {
+        const cpu::Scratch room = cpu::Scratch::Of<Real>(2 * fft.lanes_size());
+        if (!room.ok()) return ok.store(false);
+        ForAdjacent(a, in, a.in_length, begin, end - begin,
+                    [&](const In* from, int64_t first, int64_t count) {
+                      cpu::FftLines<Real>().adjacent(
+                          fft.line(), reinterpret_cast<const Real*>(from), a.inner, a.inverse,
+                          static_cast<Real>(a.scale),
+                          reinterpret_cast<Real*>(LineOf(a, out, a.out_length, begin + first)), a.inner,
+                          count, room.data<Real>());
+                    });
+        return;
+      }
+    }
+    if (!in_place && fft.has_lanes() && end - begin >= Plan::kLeastLanes) {
+      const cpu::Scratch room = cpu::Scratch::Of<Real>(2 * fft.lanes_size());
+      if (!room.ok()) return ok.store(false);
+      Real* const x = room.data<Real>();
+      while (end - i >= Plan::kLeastLanes) {
+        const int64_t lines = std::min(end - i, Plan::kLanes);
+        RunLanes(fft, a, in, out, i, lines, x, x + fft.lanes_size());
+        i += lines;
+      }
+    }
+    if (i == end) return;
+    const cpu::Scratch room = cpu::Scratch::Of<Number>(fft.scratch_size() + a.length);
+    if (!room.ok()) return ok.store(false);
+    Number *const scratch = room.data<Number>(), *const line = scratch + fft.scratch_size();
+    for (; i < end; ++i) {
+      const In* const from = LineOf(a, in, a.in_length, i);
+      Out* const to = LineOf(a, out, a.out_length, i);
+      if constexpr (kSame) {
+        if (in_place) {
+          fft.RunLine(from, a.inverse, static_cast<Real>(a.scale), to, scratch);
+          continue;
+        }
+      }
+      RunLine(fft, a, from, to, line, scratch);
+    }
+  };
+  context.ParallelFor(a.outer * a.inner, a.length * (fft.has_lanes() ? in_place ? 2 : 4 : 25), run);
+  return ok.load() ? Status() : NoMemory();
 }
 
 // Transforms `lines` lines from the i-th on, in kLanes lanes, with real numbers in `in` or in `out`, and of
@@ -220,6 +247,7 @@ void RunRealLines(const Plan& fft, const Axis& a, const In* in, Out* out, int64_
   const auto reals = []<typename T>(const T*, int64_t length) { return kIsComplex<T> ? 2 * length : length; };
   const bool plane_in = is_plane(in), plane_out = is_plane(out);
   const int64_t in_reals = reals(in, a.in_length), out_reals = reals(out, a.out_length);
+  if (lines < kLanes) std::fill_n(x, fft.line_size(kLanes), Real{0});
   if (plane_in) cpu::TransposePlane(in + i * a.in_length, in_reals, x, kLanes, lines, in_reals, sizeof(Real));
   if constexpr (std::is_floating_point_v<In>) {
     if (!plane_in)
@@ -252,22 +280,41 @@ void RunRealLines(const Plan& fft, const Axis& a, const In* in, Out* out, int64_
 }
 
 template <typename Plan, typename In, typename Out>
-void RunRealAxis(const KernelContext& context, const Plan& fft, const Axis& a, const In* in, Out* out) {
-  context.ParallelFor(
-      a.outer * a.inner, a.length * (fft.has_lanes() ? 3 : 13), [&](int64_t begin, int64_t end) {
-        constexpr int kLanes = Plan::kLanes;
-        int64_t i = begin;
-        const int64_t lanes = fft.has_lanes() && end - begin >= Plan::kLeastLanes ? kLanes : 1;
-        std::vector<typename Plan::Real> x(static_cast<size_t>(fft.line_size(lanes)));
-        std::vector<typename Plan::Real> scratch(static_cast<size_t>(fft.scratch_size(lanes)));
-        for (; i < end; i += lanes) {
-          if (lanes == kLanes) {
-            RunRealLines<kLanes>(fft, a, in, out, i, std::min(end - i, lanes), x.data(), scratch.data());
-          } else {
-            RunRealLines<1>(fft, a, in, out, i, 1, x.data(), scratch.data());
-          }
+Status RunRealAxis(const KernelContext& context, const Plan& fft, const Axis& a, const In* in, Out* out) {
+  using Real = typename Plan::Real;
+  using Number = typename Plan::Number;
+  constexpr int kLanes = Plan::kLanes;
+  constexpr bool kForward = std::is_same_v<In, Real> && std::is_same_v<Out, Number>,
+                 kInverse = std::is_same_v<In, Number> && std::is_same_v<Out, Real>;
+  const bool in_place = (kForward || kInverse) && fft.has_line() && a.inner == 1;
+  std::atomic<bool> ok{true};
+  const auto run = [&](int64_t begin, int64_t end) {
+    const int64_t lanes = !in_place && fft.has_lanes() && end - begin >= Plan::kLeastLanes ? kLanes : 1;
+    const cpu::Scratch room = cpu::Scratch::Of<Real>(fft.scratch_size(lanes) + fft.line_size(lanes));
+    if (!room.ok()) return ok.store(false);
+    Real *const scratch = room.data<Real>(), *const x = scratch + fft.scratch_size(lanes);
+    for (int64_t i = begin; i < end; i += lanes) {
+      if constexpr (kForward) {
+        if (in_place) {
+          fft.ForwardLine(in + i * a.in_length, out + i * a.out_length, scratch);
+          continue;
         }
-      });
+      }
+      if constexpr (kInverse) {
+        if (in_place) {
+          fft.InverseLine(in + i * a.in_length, static_cast<Real>(a.scale), out + i * a.out_length, scratch);
+          continue;
+        }
+      }
+      if (lanes == kLanes) {
+        RunRealLines<kLanes>(fft, a, in, out, i, std::min(end - i, lanes), x, scratch);
+      } else {
+        RunRealLines<1>(fft, a, in, out, i, 1, x, scratch);
+      }
+    }
+  };
+  context.ParallelFor(a.outer * a.inner, a.length * (fft.has_lanes() ? in_place ? 1 : 3 : 13), run);
+  return ok.load() ? Status() : NoMemory();
 }
 
 class FftKernel final : public OpKernel {
@@ -363,7 +410,8 @@ class FftKernel final : public OpKernel {
                   inverse_,
                   inverse_ ? 1 / static_cast<double>(n) : 1.0};
     };
-    const auto run = [&]<typename From, typename To>(int i, const Axis& axis, const From* from, To* to) {
+    const auto run = [&]<typename From, typename To>(int i, const Axis& axis, const From* from,
+                                                     To* to) -> Status {
       const int64_t n = lengths[static_cast<uint32_t>(i)];
       if constexpr (!kIsComplex<From> || !kIsComplex<To>) {
         if (n % 2 == 0 && cpu::HasSmallFactors(n))
@@ -373,12 +421,9 @@ class FftKernel final : public OpKernel {
       if constexpr (!std::is_same_v<From, complex128>) {
         if (cpu::HasSmallFactors(n)) return RunAxis(context, *single_plans_.For(n), axis, from, to);
       }
-      RunAxis(context, *plans_.For(n), axis, from, to);
+      return RunAxis(context, *plans_.For(n), axis, from, to);
     };
-    if (rank_ == 1) {
-      run(0, pass(0, in.shape(), out->shape()), in.data<In>(), out->data<Out>());
-      return Status();
-    }
+    if (rank_ == 1) return run(0, pass(0, in.shape(), out->shape()), in.data<In>(), out->data<Out>());
     const bool real_last = real_ && inverse_;
     const TensorShape& middle = real_last ? in.shape() : out->shape();
     using Number = std::conditional_t<std::is_same_v<In, complex128>, complex128, complex64>;
@@ -386,10 +431,9 @@ class FftKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor work, context.AllocateTemp(dtype, middle));
     Number* w = work.data<Number>();
     const int start = real_last ? 0 : rank_ - 1, end = real_last ? rank_ - 1 : 0;
-    run(start, pass(start, in.shape(), middle), in.data<In>(), w);
-    for (int i = 1; i < rank_ - 1; ++i) run(i, pass(i, middle, middle), w, w);
-    run(end, pass(end, middle, out->shape()), w, out->data<Out>());
-    return Status();
+    MR_RETURN_IF_ERROR(run(start, pass(start, in.shape(), middle), in.data<In>(), w));
+    for (int i = 1; i < rank_ - 1; ++i) MR_RETURN_IF_ERROR(run(i, pass(i, middle, middle), w, w));
+    return run(end, pass(end, middle, out->shape()), w, out->data<Out>());
   }
 
   const bool real_, inverse_;
