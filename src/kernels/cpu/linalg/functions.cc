@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Logarithm and square root of matrices, by the triangular factor of their complex Schur decomposition. Real
+// Logarithm and square root of matrices: small ones by sums and iterations where these come to an accurate
+// end (small.h), others by the triangular factor of their complex Schur decomposition. Real
 // matrices are converted to complex ones, too: the solver for quasi-triangular factors alone takes half a
 // minute to compile.
 #define EIGEN_NO_DEBUG  // cases that its assertions check result in NaN here
@@ -10,6 +11,7 @@
 #include <unsupported/Eigen/MatrixFunctions>
 #include <utility>
 
+#include "kernels/cpu/contract/scratch.h"
 #include "kernels/cpu/linalg/dense.h"
 #include "kernels/cpu/linalg/matrix_function.h"
 
@@ -53,6 +55,14 @@ bool LogOfTriangle(const Eigen::MatrixXcd& triangle, Eigen::MatrixXcd* log) {
 
 struct Logarithm {
   static bool Apply(const Eigen::MatrixXcd& in, Eigen::MatrixXcd* out) {
+    if (in.rows() > 1 && cpu::IsSmallMatrix(in.rows(), in.cols())) {
+      const cpu::Scratch room = cpu::Scratch::Of<double>(cpu::SmallComplexRoom(in.rows()));
+      out->resize(in.rows(), in.cols());
+      if (room.ok() &&
+          cpu::SmallComplexMatrices().logarithm(reinterpret_cast<const double*>(in.data()), in.rows(),
+                                                reinterpret_cast<double*>(out->data()), room.data<double>()))
+        return true;
+    }
     const Eigen::ComplexSchur<Eigen::MatrixXcd> schur(in);
     if (schur.info() != Eigen::Success) return false;
     if ((schur.matrixT().diagonal().array() == std::complex<double>(0)).any()) return false;

@@ -32,4 +32,16 @@ const SmallMatrixTable<double>& SmallMatrices<double>() {
   return baseline::kSmallDouble;
 }
 
+const SmallComplexTable& SmallComplexMatrices() {
+  switch (ActiveIsa()) {
+    case Isa::kAvx512:
+      return avx512::kSmallComplex;
+    case Isa::kAvx2:
+      return avx2::kSmallComplex;
+    case Isa::kBaseline:
+      break;
+  }
+  return baseline::kSmallComplex;
+}
+
 }  // namespace millrace::cpu

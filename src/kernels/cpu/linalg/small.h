@@ -46,21 +46,33 @@ struct SmallMatrixTable {
   bool (*square_root)(const T* a, int64_t n, T* out);
 };
 
+// Complex matrices in double precision, as pairs of a real and an imaginary part.
+struct SmallComplexTable {
+  // The principal logarithm of n x n numbers, which is that of the transposed matrix, transposed. False where
+  // the sums do not come to an accurate end soon. `room`: SmallComplexRoom(n) numbers, aligned to 64 bytes.
+  bool (*logarithm)(const double* a, int64_t n, double* out, double* room);
+};
+inline int64_t SmallComplexRoom(int64_t n) { return 16 * (n * ((n + 7) / 8 * 8) + 136); }
+
 namespace baseline {
 extern const SmallMatrixTable<float> kSmallFloat;
 extern const SmallMatrixTable<double> kSmallDouble;
+extern const SmallComplexTable kSmallComplex;
 }  // namespace baseline
 namespace avx2 {
 extern const SmallMatrixTable<float> kSmallFloat;
 extern const SmallMatrixTable<double> kSmallDouble;
+extern const SmallComplexTable kSmallComplex;
 }  // namespace avx2
 namespace avx512 {
 extern const SmallMatrixTable<float> kSmallFloat;
 extern const SmallMatrixTable<double> kSmallDouble;
+extern const SmallComplexTable kSmallComplex;
 }  // namespace avx512
 
 // Of ActiveIsa(). T: float, double.
 template <typename T>
 const SmallMatrixTable<T>& SmallMatrices();
+const SmallComplexTable& SmallComplexMatrices();
 
 }  // namespace millrace::cpu

@@ -3,6 +3,7 @@
 // The functions of small.h, compiled for the instruction set MR_ISA.
 #pragma once
 
+#include "kernels/cpu/linalg/small_complex.inc.h"
 #include "kernels/cpu/linalg/small_ops.inc.h"
 #include "kernels/cpu/linalg/small_spectra.inc.h"
 
