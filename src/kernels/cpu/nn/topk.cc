@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
 #include "kernels/cpu/nn/util.h"
+#include "kernels/cpu/vector/reduce.h"
 
 namespace millrace {
 namespace {
@@ -30,6 +33,45 @@ class TopKRows {
  public:
   TopKRows(int64_t cols, int64_t k, bool sorted)
       : cols_(cols), k_(k), sorted_(sorted || k == 1 || k == cols) {}
+  void FindAll(const T* rows, int64_t count, T* values, int32_t* indices) {
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+      if (sorted_ && k_ <= kFew && cols_ <= kShort) return FindByMaxima(rows, count, values, indices);
+    }
+    for (int64_t r = 0; r < count; ++r) Find(rows + r * cols_, values + r * k_, indices + r * k_);
+  }
+
+ private:
+  static constexpr int64_t kFew = 16, kShort = 4096;
+
+  // The largest of each row of a block, k times: what is found becomes NaN, which is never the largest.
+  void FindByMaxima(const T* rows, int64_t count, T* values, int32_t* indices) {
+    constexpr int64_t kRows = 16, kElements = 8192;
+    const int64_t block = std::clamp<int64_t>(kElements / cols_, 1, kRows);
+    std::vector<T> left(static_cast<size_t>(block * cols_));
+    for (int64_t first = 0; first < count; first += block) {
+      const int64_t own = std::min(block, count - first);
+      std::copy_n(rows + first * cols_, own * cols_, left.data());
+      std::array<int64_t, kRows> largest;
+      std::array<bool, kRows> has_nan{};
+      for (int64_t i = 0; i < k_; ++i) {
+        cpu::ArgMaxRows(left.data(), own, cols_, largest.data());
+        for (int64_t r = 0; r < own; ++r) {
+          const auto row = static_cast<size_t>(r);
+          T& found = left[static_cast<size_t>(r * cols_ + largest[row])];
+          const int64_t to = (first + r) * k_ + i;
+          values[to] = found;
+          indices[to] = static_cast<int32_t>(largest[row]);
+          has_nan[row] |= std::isnan(found);
+          found = std::numeric_limits<T>::quiet_NaN();
+        }
+      }
+      for (int64_t r = first; r < first + own; ++r) {
+        if (has_nan[static_cast<size_t>(r - first)])
+          Find(rows + r * cols_, values + r * k_, indices + r * k_);
+      }
+    }
+  }
+
   void Find(const T* row, T* values, int32_t* indices) {
     const auto better = [row](int32_t a, int32_t b) {
       if (Below(row[b], row[a])) return true;
@@ -61,9 +103,7 @@ class TopKRows {
     }
   }
 
- private:
   // A small k is fastest with insertion: most elements are below the last of the k.
-  static constexpr int64_t kFew = 16;
   void FindFew(const T* row) {
     best_.resize(static_cast<size_t>(k_));
     size_t found = 0;
@@ -111,8 +151,8 @@ class TopKKernel final : public OpKernel {
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
       context.ParallelFor(rows, cols * 4, [&](int64_t begin, int64_t end) {
         TopKRows<T> rows_of(cols, k, sorted_);
-        for (int64_t r = begin; r < end; ++r)
-          rows_of.Find(in.data<T>() + r * cols, values->data<T>() + r * k, indices->data<int32_t>() + r * k);
+        rows_of.FindAll(in.data<T>() + begin * cols, end - begin, values->data<T>() + begin * k,
+                        indices->data<int32_t>() + begin * k);
       });
       return Status();
     });
