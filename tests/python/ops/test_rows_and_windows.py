@@ -176,3 +176,142 @@ def test_gradients_of_pools_of_volumes(depth: int, strides: tuple[int, int, int]
     np.testing.assert_array_equal(run(grad), to_most)
     grad = tf.raw_ops.AvgPool3DGrad(orig_input_shape=x.shape, grad=dy, **given)
     np.testing.assert_array_equal(run(grad), to_mean)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 16, 17])
+@pytest.mark.parametrize("columns", [17, 64, 130, 600])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_largest_of_rows(dtype: Any, columns: int, k: int) -> None:
+    """NaN is below every number; of equal ones the first comes first."""
+    x = np.random.RandomState(columns).randint(-30, 30, (37, columns)).astype(dtype)
+    if dtype != np.int32:
+        x[::3, 1::4] = np.nan
+        x[5] = np.nan
+        x[6, 3:] = np.nan
+        x[7] = -np.inf
+        x[8, ::2], x[8, 1] = -0.0, np.inf
+    values, indices = run(*tf.raw_ops.TopKV2(input=x, k=k))
+    for row, value, index in zip(x, values, indices, strict=True):
+        want = sorted(range(columns), key=lambda c: (np.isnan(row[c]), -row[c], c))  # noqa: B023
+        nan = [c for c in range(columns) if np.isnan(row[c])]
+        want = [c for c in want if not np.isnan(row[c])] + nan
+        assert index.tolist() == want[:k]
+        np.testing.assert_array_equal(value, row[want[:k]])
+
+
+@pytest.mark.parametrize("padding", ["VALID", "SAME"])
+@pytest.mark.parametrize(
+    "window, strides", [((2, 2, 2), (2, 2, 2)), ((1, 3, 4), (3, 1, 2)), ((3, 2, 1), (1, 1, 1))]
+)
+@pytest.mark.parametrize("depth", [1, 3, 8])
+def test_patches_of_volumes(depth: int, window: Any, strides: Any, padding: str) -> None:
+    x = np.random.RandomState(1).randint(1, 100, (2, 4, 5, 6, depth)).astype(np.float32)
+    got = run(
+        tf.raw_ops.ExtractVolumePatches(
+            input=x, ksizes=[1, *window, 1], strides=[1, *strides, 1], padding=padding
+        )
+    )
+    before = [0, 0, 0]
+    if padding == "SAME":
+        sizes = zip(got.shape[1:4], strides, window, x.shape[1:4], strict=True)
+        before = [max((o - 1) * s + k - i, 0) // 2 for o, s, k, i in sizes]
+    wide = np.pad(x, [(0, 0), *[(p, 9) for p in before], (0, 0)])
+    for n, d, h, w in np.ndindex(got.shape[:4]):
+        sides = [slice(o * s, o * s + k) for o, s, k in zip((d, h, w), strides, window, strict=True)]
+        np.testing.assert_array_equal(got[n, d, h, w], wide[(n, *sides)].ravel())
+
+
+@pytest.mark.parametrize("depth", [1, 16, 21])
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_dilations_by_rows_of_three(columns: int, depth: int) -> None:
+    drawn = np.random.RandomState(depth)
+    x = drawn.randint(-3, 4, (2, 6, 7, depth)).astype(np.float32)  # with ties, of which the first counts
+    window = drawn.randint(-2, 3, (3, columns, depth)).astype(np.float32)
+    given = {"input": x, "filter": window, "strides": [1, 1, 1, 1], "rates": [1, 2, 1, 1], "padding": "SAME"}
+    grads = drawn.randint(-5, 6, x.shape).astype(np.float32)
+    want, to_x, to_window = np.zeros_like(x), np.zeros_like(x), np.zeros_like(window)
+    for n, i, j, c in np.ndindex(x.shape):
+        best, at = -np.inf, None
+        for a, b in np.ndindex(3, columns):
+            h, w = i - 2 + 2 * a, j - (columns - 1) // 2 + b
+            if 0 <= h < 6 and 0 <= w < 7 and x[n, h, w, c] + window[a, b, c] > best:
+                best, at = x[n, h, w, c] + window[a, b, c], (h, w, a, b)
+        assert at is not None
+        want[n, i, j, c] = best
+        to_x[n, at[0], at[1], c] += grads[n, i, j, c]
+        to_window[at[2], at[3], c] += grads[n, i, j, c]
+    got = run(
+        tf.raw_ops.Dilation2D(**given),
+        tf.raw_ops.Dilation2DBackpropInput(out_backprop=grads, **given),
+        tf.raw_ops.Dilation2DBackpropFilter(out_backprop=grads, **given),
+    )
+    for found, expected in zip(got, (want, to_x, to_window), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("width", [1, 5, 16, 33, 64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_of_means_of_sparse_segments(dtype: Any, width: int) -> None:
+    drawn = np.random.RandomState(width)
+    grads = drawn.randint(-9, 10, (6, width)).astype(dtype)
+    segments = np.asarray([0, 0, 2, 2, 2, 2, 3, 5], np.int32)
+    indices = np.asarray([4, 4, 0, 1, 6, 0, 2, 4], np.int64)
+    given = {"grad": grads, "indices": indices, "segment_ids": segments, "output_dim0": 8}
+    for op, power in ((tf.raw_ops.SparseSegmentMeanGrad, 1.0), (tf.raw_ops.SparseSegmentSqrtNGrad, 0.5)):
+        want = np.zeros((8, width))
+        for segment, index in zip(segments, indices, strict=True):
+            want[index] += grads[segment] / np.count_nonzero(segments == segment) ** power
+        np.testing.assert_allclose(run(op(**given)), want, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64])
+def test_counts_of_bits(dtype: Any) -> None:
+    x = np.frombuffer(np.random.RandomState(1).bytes(8 * 133), dtype)
+    size = np.iinfo(dtype).bits
+    want = [bin(int(value) & (1 << size) - 1).count("1") for value in x]
+    np.testing.assert_array_equal(run(tf.raw_ops.PopulationCount(x=x)), want)
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 33, 3000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+def test_bounds_slopes_and_distances(dtype: Any, n: int) -> None:
+    drawn = np.random.RandomState(n)
+    x, y = drawn.randint(0, 9, n).astype(dtype), drawn.randint(0, 9, n).astype(dtype)
+    real = dtype in (np.float32, np.float64)
+    if real:
+        x -= 4
+        x[::5], y[::7] = np.nan, np.inf
+    low, high = dtype(2), dtype(5)
+    want = np.where(x > high, high, np.where(x < low, low, x))
+    got = run(tf.raw_ops.ClipByValue(t=x, clip_value_min=low, clip_value_max=high))
+    np.testing.assert_array_equal(got, want)
+    doubled = run(
+        tf.raw_ops.ClipByValue(t=tf.raw_ops.AddV2(x=x, y=x), clip_value_min=low, clip_value_max=high)
+    )
+    np.testing.assert_array_equal(doubled, np.where(x + x > high, high, np.where(x + x < low, low, x + x)))
+    with np.errstate(invalid="ignore"):
+        near = np.abs(x.astype(np.float64) - y.astype(np.float64)) < 1.5
+    np.testing.assert_array_equal(run(tf.raw_ops.ApproximateEqual(x=x, y=y, tolerance=1.5)), near)
+    if real:
+        want = np.where(x > 0, x, x * dtype(0.5))
+        np.testing.assert_array_equal(run(tf.raw_ops.LeakyRelu(features=x, alpha=0.5)), want)
+        want = np.where(x > 0, y, y * dtype(0.5))
+        np.testing.assert_array_equal(
+            run(tf.raw_ops.LeakyReluGrad(gradients=y, features=x, alpha=0.5)), want
+        )
+
+
+@pytest.mark.parametrize("mode", ["REFLECT", "SYMMETRIC"])
+@pytest.mark.parametrize("before, after", [(0, 0), (0, 3), (2, 0), (4, 3)])
+@pytest.mark.parametrize("columns", [5, 16, 40])
+def test_mirrored_rows(columns: int, before: int, after: int, mode: str) -> None:
+    x = np.arange(3 * columns, dtype=np.float32).reshape(3, columns)
+    paddings = [(1, 2), (before, after)]
+    kind = mode.lower()
+    want = np.pad(x, paddings, kind)
+    np.testing.assert_array_equal(run(tf.raw_ops.MirrorPad(input=x, paddings=paddings, mode=mode)), want)
+    grads = np.random.RandomState(1).randint(-9, 10, want.shape).astype(np.float32)
+    places = np.pad(np.arange(x.size).reshape(x.shape), paddings, kind)
+    sums = np.bincount(places.ravel(), grads.ravel(), x.size).reshape(x.shape)
+    got = run(tf.raw_ops.MirrorPadGrad(input=grads, paddings=paddings, mode=mode))
+    np.testing.assert_array_equal(got, sums)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <complex>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
 
 namespace millrace {
@@ -80,15 +81,21 @@ class MirrorPadGradKernel final : public OpKernel {
   static void Add(const MirrorMap& map, const Tensor& in, Tensor* out) {
     std::fill_n(out->data<T>(), out->num_elements(), T(0));
     const std::vector<int64_t>& columns = map.sources.back();
-    ForMirroredRows(map, 0, map.padded.num_elements() / static_cast<int64_t>(columns.size()),
-                    [&](int64_t padded, int64_t bare) {
-                      const T* from = in.data<T>() + padded;
-                      T* to = out->data<T>() + bare;
-                      for (const int64_t column : columns) {
-                        to[column] = Plus(to[column], *from);
-                        ++from;
-                      }
-                    });
+    const auto width = static_cast<int64_t>(columns.size());
+    const int64_t inside = map.bare.dim(map.bare.rank() - 1);
+    ForMirroredRows(map, 0, map.padded.num_elements() / width, [&](int64_t padded, int64_t bare) {
+      const T* const from = in.data<T>() + padded;
+      T* const to = out->data<T>() + bare;
+      const auto add = [&](int64_t i) {
+        const int64_t column = columns[static_cast<size_t>(i)];
+        to[column] = Plus(to[column], from[i]);
+      };
+      for (int64_t i = 0; i < map.before; ++i) add(i);
+      RunLoop([=, row = from + map.before]() MR_INLINE_LAMBDA {
+        for (int64_t i = 0; i < inside; ++i) to[i] = Plus(to[i], row[i]);
+      });
+      for (int64_t i = map.before + inside; i < width; ++i) add(i);
+    });
   }
 
   const MirrorMode mode_;
@@ -138,6 +145,7 @@ StatusOr<MirrorMap> MakeMirrorMap(const TensorShape& shape, bool is_padded, cons
   MR_ASSIGN_OR_RETURN(map.bare, ShapeFromValues(bare));
   MR_ASSIGN_OR_RETURN(map.padded, ShapeFromValues(padded));
   if (map.padded.num_elements() == 0) return map;
+  map.before = rank == 0 ? 0 : befores.back();
   for (int d = 0; d < rank; ++d) {
     std::vector<int64_t> sources(static_cast<size_t>(padded[d]));
     for (int64_t i = 0; i < padded[d]; ++i) {
@@ -160,11 +168,14 @@ void MirrorPad(const KernelContext& context, const MirrorMap& map, const Tensor&
     }
     const std::vector<int64_t>& columns = map.sources.back();
     const auto width = static_cast<int64_t>(columns.size());
+    const int64_t inside = map.bare.dim(map.bare.rank() - 1);
     context.ParallelFor(out->num_elements() / width, width, [&](int64_t begin, int64_t end) {
       ForMirroredRows(map, begin, end, [&](int64_t padded, int64_t bare) {
         const T* from = in.data<T>() + bare;
         T* to = out->data<T>() + padded;
-        for (const int64_t column : columns) *to++ = from[column];
+        for (int64_t i = 0; i < map.before; ++i) to[i] = from[columns[static_cast<size_t>(i)]];
+        std::copy_n(from, inside, to + map.before);
+        for (int64_t i = map.before + inside; i < width; ++i) to[i] = from[columns[static_cast<size_t>(i)]];
       });
     });
     return 0;

@@ -16,6 +16,7 @@ inline MirrorMode ReadMirrorMode(KernelConstruction& c) {
 struct MirrorMap {
   TensorShape bare, padded;
   std::vector<std::vector<int64_t>> sources;
+  int64_t before = 0;  // elements that are added before a row along the innermost dimension
 };
 // `shape` is that of the unpadded tensor or, with `is_padded`, of the padded one.
 StatusOr<MirrorMap> MakeMirrorMap(const TensorShape& shape, bool is_padded, const Tensor& paddings,

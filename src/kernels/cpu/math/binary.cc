@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/math/elementwise.h"
 #include "kernels/cpu/math/integer_error.h"
 #include "kernels/cpu/stored_type.h"
@@ -184,24 +185,29 @@ class ApproximateEqualKernel final : public OpKernel {
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, a.shape()));
     return VisitNumber(a.dtype(), NoSuchType(context, a.dtype()), [&]<typename T>() {
-      bool* to = out->data<bool>();
-      for (int64_t i = 0; i < a.num_elements(); ++i) to[i] = Near(a.data<T>()[i], b.data<T>()[i]);
+      constexpr int64_t kCostNs = 1;
+      context.ParallelFor(a.num_elements(), kCostNs, [&](int64_t begin, int64_t end) {
+        RunLoop([=, x = a.data<T>(), y = b.data<T>(), to = out->data<bool>(), tolerance = tolerance_]()
+                    MR_INLINE_LAMBDA {
+                      for (int64_t i = begin; i < end; ++i) to[i] = Near(x[i], y[i], tolerance);
+                    });
+      });
       return Status();
     });
   }
 
  private:
   template <typename T>
-  bool Near(T a, T b) const {
+  static bool Near(T a, T b, float tolerance) {
     if constexpr (kIsSmallFloat<T>) {
-      return std::abs(float(a) - float(b)) < tolerance_;
+      return std::abs(float(a) - float(b)) < tolerance;
     } else if constexpr (std::is_integral_v<T>) {
       // The difference of any two integers fits the unsigned type.
       const auto distance = a < b ? static_cast<uint64_t>(b) - static_cast<uint64_t>(a)
                                   : static_cast<uint64_t>(a) - static_cast<uint64_t>(b);
-      return static_cast<double>(distance) < tolerance_;
+      return static_cast<double>(distance) < tolerance;
     } else {
-      return std::abs(a - b) < tolerance_;
+      return std::abs(a - b) < tolerance;
     }
   }
   const float tolerance_;

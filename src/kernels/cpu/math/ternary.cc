@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/vector/select.h"
 #include "kernels/cpu/vector/special_rows.h"
 #include "op/shape_inference.h"
@@ -90,6 +91,11 @@ class ClipByValueKernel final : public OpKernel {
 
  private:
   template <typename T>
+  static T Clip(T x, T low, T high) {
+    const T most = LessThan(high, x) ? high : x;
+    return LessThan(most, low) ? low : most;
+  }
+  template <typename T>
   static void Run(const KernelContext& context, const T* from, Tensor& out) {
     const T* low = context.input(1).data<T>();
     const T* high = context.input(2).data<T>();
@@ -98,11 +104,18 @@ class ClipByValueKernel final : public OpKernel {
     T* to = out.data<T>();
     const int64_t n = out.num_elements();
     context.ParallelFor((n + kBlock - 1) / kBlock, kBlock, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin * kBlock; i < std::min(n, end * kBlock); ++i) {
-        const T l = low[i * low_step], h = high[i * high_step];
-        const T most = LessThan(h, from[i]) ? h : from[i];
-        to[i] = LessThan(most, l) ? l : most;
+      const int64_t first = begin * kBlock, last = std::min(n, end * kBlock);
+      if (low_step + high_step == 0) {
+        RunLoop([=, l = *low, h = *high]() MR_INLINE_LAMBDA {
+          if (from == to) {  // a loop of its own, as loops over two arrays are fast only if these are apart
+            for (int64_t i = first; i < last; ++i) to[i] = Clip(to[i], l, h);
+          } else {
+            for (int64_t i = first; i < last; ++i) to[i] = Clip(from[i], l, h);
+          }
+        });
+        return;
       }
+      for (int64_t i = first; i < last; ++i) to[i] = Clip(from[i], low[i * low_step], high[i * high_step]);
     });
   }
 };

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
 
 namespace millrace {
@@ -42,7 +43,12 @@ class LeakyReluKernel final : public OpKernel {
     T* const to = out->data<T>();
     const T alpha = alpha_;
     context.ParallelFor(x.num_elements(), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = sign[i] > T(0) ? from[i] : from[i] * alpha;
+      RunLoop([=]() MR_INLINE_LAMBDA {
+        for (int64_t i = begin; i < end; ++i) {
+          const T own = from[i], scaled = own * alpha;
+          to[i] = sign[i] > T(0) ? own : scaled;
+        }
+      });
     });
   }
 

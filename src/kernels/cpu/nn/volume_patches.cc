@@ -45,16 +45,21 @@ class ExtractVolumePatchesKernel final : public OpKernel {
     const int64_t y = pixel / w.out[2] % w.out[1] * w.stride[1] - w.pad[1];
     const int64_t plane = pixel / w.out[2] / w.out[1];
     const int64_t z = plane % w.out[0] * w.stride[0] - w.pad[0], n = plane / w.out[0];
+    // Along a row, pixels before, inside and after the volume.
+    const int64_t first = std::clamp<int64_t>(-x, 0, w.window[2]);
+    const int64_t end = std::clamp<int64_t>(w.in[2] - x, first, w.window[2]);
+    const int64_t before = first * w.channels, inside = (end - first) * w.channels,
+                  row = w.window[2] * w.channels;
     for (int64_t d = z; d < z + w.window[0]; ++d) {
-      for (int64_t h = y; h < y + w.window[1]; ++h) {
-        for (int64_t v = x; v < x + w.window[2]; ++v, to += w.channels) {
-          const bool inside = d >= 0 && d < w.in[0] && h >= 0 && h < w.in[1] && v >= 0 && v < w.in[2];
-          if (inside) {
-            std::copy_n(in + (((n * w.in[0] + d) * w.in[1] + h) * w.in[2] + v) * w.channels, w.channels, to);
-          } else {
-            std::fill_n(to, w.channels, T(0));
-          }
+      for (int64_t h = y; h < y + w.window[1]; ++h, to += row) {
+        if (d < 0 || d >= w.in[0] || h < 0 || h >= w.in[1]) {
+          std::fill_n(to, row, T(0));
+          continue;
         }
+        const T* const from = in + (((n * w.in[0] + d) * w.in[1] + h) * w.in[2] + x + first) * w.channels;
+        std::fill_n(to, before, T(0));
+        std::copy_n(from, inside, to + before);
+        std::fill_n(to + before + inside, row - before - inside, T(0));
       }
     }
   }

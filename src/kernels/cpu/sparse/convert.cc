@@ -172,7 +172,9 @@ class SparseToDenseKernel final : public OpKernel {
     int64_t n = indices.rank() == 0 ? 1 : indices.dim(0);
     // Two empty indices are enough for the checks, however many there are.
     if (indices.num_elements() == 0 && values.rank() == 0) n = std::min<int64_t>(n, 2);
-    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> places, Places(indices, n, shape));
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> places, indices.dtype() == DataType::kInt32
+                                                               ? Places<int32_t>(indices, n, shape)
+                                                               : Places<int64_t>(indices, n, shape));
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, shape));
     ContextParallel parallel(context);
     FillElements(out->dtype(), fallback.raw_data(), out->raw_data(), shape.num_elements(), parallel);
@@ -217,6 +219,7 @@ class SparseToDenseKernel final : public OpKernel {
   }
 
   // The positions of the values in the output. On request, indices must be in ascending order.
+  template <typename Index>
   StatusOr<std::vector<int64_t>> Places(const Tensor& indices, int64_t n, const TensorShape& shape) const {
     const int rank = shape.rank();
     const auto text = [&](int64_t i) {
@@ -224,21 +227,23 @@ class SparseToDenseKernel final : public OpKernel {
       for (int d = 0; d < rank; ++d) index.push_back(IntValue(indices, i * rank + d));
       return StrCat("indices[", i, "] = ", IndexListText(index));
     };
-    std::vector<int64_t> places;
-    places.reserve(static_cast<size_t>(n));
+    const std::span<const int64_t> sizes = shape.dims();
+    const Index* index = indices.data<Index>();
+    std::vector<int64_t> places(static_cast<size_t>(n));
+    int64_t last = -1;
     for (int64_t i = 0; i < n; ++i) {
       int64_t place = 0;
       for (int d = 0; d < rank; ++d) {
-        const int64_t at = IntValue(indices, i * rank + d);
-        if (at < 0 || at >= shape.dim(d)) {
+        const int64_t at = *index++, size = sizes[static_cast<size_t>(d)];
+        if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) {
           return errors::InvalidArgument(text(i), " is out of bounds: need 0 <= index < ", shape);
         }
-        place = place * shape.dim(d) + at;
+        place = place * size + at;
       }
-      if (validate_ && i > 0 && place <= places.back()) {
-        return errors::InvalidArgument(text(i), place == places.back() ? " is repeated" : kOutOfOrder);
+      if (validate_ && place <= last) {
+        return errors::InvalidArgument(text(i), place == last ? " is repeated" : kOutOfOrder);
       }
-      places.push_back(place);
+      places[static_cast<size_t>(i)] = last = place;
     }
     return places;
   }

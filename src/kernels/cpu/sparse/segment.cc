@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/row_function.h"
 #include "kernels/cpu/sparse/util.h"
 
@@ -125,6 +126,7 @@ class SparseSegmentGradKernel final : public OpKernel {
     const int64_t n = ids.num_elements(), out_rows = rows.scalar<int32_t>(), segments = grad.dim(0);
     std::vector<int64_t> counts(static_cast<size_t>(std::min(segments, n)), 0);
     std::vector<int64_t> slot(static_cast<size_t>(n));  // of counts: ids ascend, so equal ones are adjacent
+    std::vector<int64_t> places(static_cast<size_t>(n));
     for (int64_t i = 0, used = -1; i < n; ++i) {
       const int32_t id = ids.data<int32_t>()[i];
       if (id < 0 || id >= segments) {
@@ -140,6 +142,7 @@ class SparseSegmentGradKernel final : public OpKernel {
       if (index < 0 || index >= out_rows) {
         return errors::InvalidArgument("Index ", index, " out of range [0, ", out_rows, ").");
       }
+      places[i] = index;
     }
     MR_ASSIGN_OR_RETURN(const TensorShape shape, RowsShape(grad.shape(), out_rows));
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, shape));
@@ -147,12 +150,17 @@ class SparseSegmentGradKernel final : public OpKernel {
       if constexpr (std::is_floating_point_v<T>) {
         std::fill_n(out->data<T>(), out->num_elements(), T(0));
         const int64_t row = ProductOf(grad.shape().dims(), 1, grad.rank());
-        for (int64_t i = 0; i < n; ++i) {
-          const T scale = static_cast<T>(ScaleOf(scale_, counts[slot[i]]));
-          const T* const from = grad.data<T>() + ids.data<int32_t>()[i] * row;
-          T* const to = out->data<T>() + IntValue(indices, i) * row;
-          for (int64_t k = 0; k < row; ++k) to[k] += from[k] * scale;
-        }
+        std::vector<T> scales(counts.size());
+        for (size_t k = 0; k < counts.size(); ++k) scales[k] = static_cast<T>(ScaleOf(scale_, counts[k]));
+        RunLoop([=, scales = scales.data(), slot = slot.data(), places = places.data(),
+                 id = ids.data<int32_t>(), all = grad.data<T>(), sums = out->data<T>()]() MR_INLINE_LAMBDA {
+          for (int64_t i = 0; i < n; ++i) {
+            const T scale = scales[slot[i]];
+            const T* const from = all + id[i] * row;
+            T* const to = sums + places[i] * row;
+            for (int64_t k = 0; k < row; ++k) to[k] += from[k] * scale;
+          }
+        });
         return Status();
       }
       return NoSuchType(context, grad.dtype());

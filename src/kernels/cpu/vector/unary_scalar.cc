@@ -11,6 +11,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/vector/dispatch.h"
 #include "kernels/cpu/vector/special.h"
 
@@ -117,7 +118,6 @@ auto Integer(T x) {
   if constexpr (kOp == UnaryOp::kSign) return static_cast<T>((x > 0) - (x < 0));
   if constexpr (kOp == UnaryOp::kSquare) return static_cast<T>(static_cast<U>((x | 0u) * U(x)));
   if constexpr (kOp == UnaryOp::kInvert) return static_cast<T>(~x);
-  if constexpr (kOp == UnaryOp::kPopulationCount) return CountBits(static_cast<U>(x));
   if constexpr (kOp == UnaryOp::kRound) return x;
   if constexpr (kOp == UnaryOp::kRelu) return x < 0 ? T{0} : x;
   if constexpr (kOp == UnaryOp::kRelu6) return x < 0 ? T{0} : x > 6 ? T{6} : x;
@@ -129,6 +129,12 @@ void Loop(const void* in, void* out, int64_t n) {
   const auto* x = static_cast<const In*>(in);
   auto* y = static_cast<Out*>(out);
   for (int64_t i = 0; i < n; ++i) y[i] = kFunction(x[i]);
+}
+
+template <typename U>
+void CountAllBits(const void* in, void* out, int64_t n) {
+  millrace::MapLoop(static_cast<const U*>(in), static_cast<uint8_t*>(out), n,
+                    [](U x) MR_INLINE_LAMBDA { return CountBits(x); });
 }
 
 // In blocks of real and imaginary parts.
@@ -188,7 +194,8 @@ UnaryFn FindComplex(UnaryOp op) {
 }
 template <typename T>
 UnaryFn FindInteger(UnaryOp op) {
-  return PickInteger<T, kAbs, kNeg, kSign, kSquare, kRound, kRelu, kRelu6, kInvert, kPopulationCount>(op);
+  if (op == kPopulationCount) return CountAllBits<std::make_unsigned_t<T>>;
+  return PickInteger<T, kAbs, kNeg, kSign, kSquare, kRound, kRelu, kRelu6, kInvert>(op);
 }
 
 }  // namespace
