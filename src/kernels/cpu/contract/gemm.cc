@@ -61,6 +61,9 @@ Grid GridOf(const GemmShape& s, int64_t lanes, int threads) {
   grid.n_size = CeilDiv(panels, std::clamp<int64_t>(static_cast<int64_t>(units), 1, panels)) * panel;
   const int64_t row_blocks = std::max<int64_t>(s.m / 192, 1);
   grid.m_size = CeilDiv(s.m, row_blocks);
+  // One thread reads each part of the depth of A once, if the results stay in the first cache.
+  constexpr int64_t kDeep = 512, kFewResults = 8 << 10;
+  if (threads == 1 && s.k > kDeep && s.m * s.n <= kFewResults) grid.n_size = RoundUp(s.n, panel);
   grid.n_size = std::min(grid.n_size, s.n);
   grid.m_blocks = CeilDiv(s.m, grid.m_size);
   grid.n_blocks = CeilDiv(s.n, grid.n_size);
@@ -73,7 +76,7 @@ Grid GridOf(const GemmShape& s, int64_t lanes, int threads) {
   }
   // A few blocks would be unbalanced: their rows are cut, if columns need no packing.
   const int64_t blocks = grid.m_blocks * grid.n_blocks;
-  if (!s.trans_b && blocks < kFewBlocks) {
+  if (threads > 1 && !s.trans_b && blocks < kFewBlocks) {
     const int64_t affordable = static_cast<int64_t>(units) / blocks;
     const int64_t parts = std::min({CeilDiv(kFewBlocks, blocks), affordable, grid.m_size / kLeastRows});
     grid.m_size = CeilDiv(s.m, grid.m_blocks * std::max<int64_t>(parts, 1));
@@ -143,7 +146,8 @@ struct Job {
 // Multiplies block `j` of the columns with block `i` of the rows. `own`: these columns, packed, or null;
 // `then`: the columns that this thread probably multiplies next, or null.
 template <typename T>
-void MultiplyBlock(const Job<T>& job, int64_t i, int64_t j, const T* own, const T* then) {
+void MultiplyBlock(const Job<T>& job, int64_t i, int64_t j, const T* own, const T* then,
+                   bool shallow = false) {
   const SimdKernels<T>& kernels = ActiveKernels<T>();
   const GemmShape& s = job.shape;
   const int64_t row = i * job.grid.m_size;
@@ -166,6 +170,10 @@ void MultiplyBlock(const Job<T>& job, int64_t i, int64_t j, const T* own, const 
                      .bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + column,
                      .residual = epilogue.residual == nullptr ? nullptr : epilogue.residual + at,
                      .rectify = epilogue.rectify};
+  if (shallow && job.o.ldc == s.n && i + 1 < job.grid.m_blocks) {
+    block.next = block.c + block.m * s.n;
+    block.next_bytes = std::min(block.m, s.m - row - block.m) * s.n * static_cast<int64_t>(sizeof(T));
+  }
   if (own != nullptr) {
     block.packed = own;
     block.packed_n = RoundUp(columns, kernels.lanes);
@@ -272,7 +280,8 @@ bool MultiplyLarge(Job<T> job, Parallel& parallel) {
 // whose memory the processor prefetches; blocks of columns would jump from row to row. A last block may have
 // one row: sums of this depth are not cut, so that packed columns give it the same bits.
 constexpr int64_t kShallow = 64;
-constexpr int64_t kShallowRows = 8;
+constexpr int64_t kShallowRows = 32;
+constexpr int64_t kShallowResults = 64 << 10;  // of a block, and as many of the next one that it prefetches
 
 template <typename T>
 bool IsShallow(const Job<T>& job) {
@@ -291,9 +300,10 @@ bool MultiplyShallow(Job<T> job, Parallel& parallel) {
   if (!packed.ok()) return false;
   kernels.pack_matrix(job.b, job.o.b.row, job.o.b.col, s.k, 1, s.n, packed.template data<T>());
   job.packed = packed.template data<T>();
-  job.grid = {.m_size = kShallowRows, .n_size = s.n, .m_blocks = CeilDiv(s.m, kShallowRows), .n_blocks = 1};
-  parallel.For(job.grid.m_blocks, 2 * kShallowRows * s.n * s.k / 64 + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) MultiplyBlock<T>(job, i, 0, nullptr, nullptr);
+  const int64_t rows = std::clamp<int64_t>(kShallowResults / s.n / 8 * 8, 8, kShallowRows);
+  job.grid = {.m_size = rows, .n_size = s.n, .m_blocks = CeilDiv(s.m, rows), .n_blocks = 1};
+  parallel.For(job.grid.m_blocks, 2 * rows * s.n * s.k / 64 + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) MultiplyBlock<T>(job, i, 0, nullptr, nullptr, true);
   });
   return true;
 }

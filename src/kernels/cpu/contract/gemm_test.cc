@@ -130,6 +130,31 @@ TEST(Gemm, DeepProductsThatAreDoneInPartsEqualTheDefinition) {
   });
 }
 
+// The first tile copies the panel for the others: heights, panels and parts of the depth around those that do.
+TEST(Gemm, RowsAndColumnsAroundTheSizesOfTilesEqualTheDefinition) {
+  ForEachIsa([](Isa) {
+    Random random(31);
+    SerialParallel serial;
+    for (const int64_t m : {4, 5, 8, 9, 11, 12, 13, 15, 16, 17, 23, 25, 33}) {
+      for (const int64_t n : {32, 47, 48, 49, 64, 95, 96}) {
+        for (const int64_t k : {1, 7, 60}) {
+          GemmShape s{.m = m, .n = n, .k = k, .trans_a = random.Coin(), .accumulate = random.Coin()};
+          if (random.Coin()) s.ldb = 1024;
+          const auto floats = Problem<float>::Make(random, s);
+          ASSERT_LE(ErrorOf(floats.Run(serial), floats.Expected(), k + 2), 1.0) << Describe(s);
+          const auto doubles = Problem<double>::Make(random, s);
+          ASSERT_LE(ErrorOf(doubles.Run(serial), doubles.Expected(), k + 2), 1.0) << Describe(s);
+        }
+      }
+    }
+    for (const GemmShape& s : {GemmShape{.m = 24, .n = 200, .k = 1100}, GemmShape{.m = 40, .n = 150, .k = 1030},
+                               GemmShape{.m = 17, .n = 96, .k = 700, .accumulate = true}}) {
+      const auto problem = Problem<float>::Make(random, s);
+      ASSERT_LE(ErrorOf(problem.Run(serial), problem.Expected(), s.k + 2), 1.0) << Describe(s);
+    }
+  });
+}
+
 TEST(Gemm, ResultsAreTheSameBitsForEveryNumberOfThreads) {
   ForEachIsa([](Isa) {
     Random random(11);

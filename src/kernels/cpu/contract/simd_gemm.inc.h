@@ -19,18 +19,30 @@ constexpr bool MeetInCache(int64_t row) {
   return row * static_cast<int64_t>(sizeof(T)) % 4096 == 0;
 }
 
-// Multiplies all rows of the block with one panel. Tiles differ in height by at most one row. With
-// `rows_follow`, the rows of A are contiguous and each tile prefetches those of the next one; `ahead`
-// advances with each tile.
+// The rows of A in tiles, which differ in height by at most one.
+struct TileHeights {
+  int64_t tiles, low;
+  int64_t higher;  // this many tiles have low + 1 rows
+  int64_t first() const { return low + (higher > 0 ? 1 : 0); }
+};
 template <typename T, int kVectors>
-void PanelTimesRows(int64_t m, TileArgs<T> t, bool rows_follow, Ahead& ahead) {
+TileHeights HeightsOf(int64_t m, int64_t a_row, int64_t a_col) {
   constexpr int kMax = MaxTileRows(kVectors);
-  constexpr int64_t kShort = 64;
   const int64_t most =
-      t.a_col == 1 && MeetInCache<T>(t.a_row) && kMax > kMaxRowsThatMeet ? kMaxRowsThatMeet : kMax;
-  const int64_t tiles = (m + most - 1) / most;
-  const int64_t low = m / tiles;
-  const int64_t higher = m % tiles;  // this many tiles have low + 1 rows
+      a_col == 1 && MeetInCache<T>(a_row) && kMax > kMaxRowsThatMeet ? kMaxRowsThatMeet : kMax;
+  if (m <= most) return {1, m, 0};
+  const int64_t tiles = (m + most - 1) / most, low = m / tiles;
+  return {tiles, low, m - low * tiles};
+}
+
+// Multiplies all rows of the block with one panel. With `rows_follow`, the rows of A are contiguous and each
+// tile prefetches those of the next one; `ahead` advances with each tile. With t.copy, the first tile copies
+// the panel there, and the others read the copy.
+template <typename T, int kVectors>
+void PanelTimesRows(const TileHeights& heights, TileArgs<T>& t, bool rows_follow, Ahead& ahead) {
+  constexpr int kMax = MaxTileRows(kVectors);
+  constexpr int64_t kShort = 64, kLine = 64;
+  const auto [tiles, low, higher] = heights;
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t rows = low + (i < higher ? 1 : 0);
     const bool follow = rows_follow && i + 1 < tiles;
@@ -39,8 +51,19 @@ void PanelTimesRows(int64_t m, TileArgs<T> t, bool rows_follow, Ahead& ahead) {
     const bool more = ahead.at < ahead.end;
     t.next_b = more ? ahead.at : reinterpret_cast<const char*>(t.b);
     t.step_b = more ? ahead.step : 0;
+    if (t.step_b > kLine) {  // two lines at a time
+      t.next_a = t.next_b + kLine;
+      t.step_a = t.step_b;
+    }
     t.next_c = t.c + (i + 1 < tiles && t.k * t.segments <= kShort ? rows * t.ldc : 0);
-    RunTile<T, kMax, kVectors>(rows, t);
+    if (t.copy != nullptr) {
+      RunCopyingTile<T, kMax, kVectors>(rows, t);
+      t.b = t.copy;
+      t.b_row = kVectors * kLanes<T>;
+      t.copy = nullptr;
+    } else {
+      RunTile<T, kMax, kVectors>(rows, t);
+    }
     ahead.at += ahead.tile_step != 0 ? ahead.tile_step : t.step_b * t.k * t.segments;
     t.a += rows * t.a_row;
     t.c += rows * t.ldc;
@@ -119,18 +142,21 @@ void PackPanel(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, i
     // The processor does not prefetch rows in different pages by itself.
     constexpr int64_t kFarBytes = 2048, kAhead = 16;
     const int64_t ahead = b_row * static_cast<int64_t>(sizeof(T)) >= kFarBytes ? kAhead * b_row : 0;
-    const int64_t full = n / kLanes<T> * kLanes<T>;
     for (int64_t i = 0; i < k; ++i) {
-      for (int64_t j = 0; j < full; j += kLanes<T>) {
-        __builtin_prefetch(b + i * b_row + j + ahead);
-        Store(packed + i * width + j, Load(b + i * b_row + j));
+      const T* const row = b + i * b_row;
+      int64_t j = 0;
+      for (; j + kLanes<T> <= n; j += kLanes<T>) {
+        __builtin_prefetch(row + j + ahead);
+        Store(packed + i * width + j, Load(row + j));
       }
-      for (int64_t j = full; j < n; ++j) packed[i * width + j] = b[i * b_row + j];
+      if (j < n) Store(packed + i * width + j, LoadPart(row + j, static_cast<int>(n - j)));
     }
   }
-  if (n == width) return;
+  // A transpose leaves the rest of a vector, and vectors may be missing.
+  const int64_t filled = b_col != 1 ? n : (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+  if (filled == width) return;
   for (int64_t i = 0; i < k; ++i) {
-    for (int64_t j = n; j < width; ++j) packed[i * width + j] = T(0);
+    for (int64_t j = filled; j < width; ++j) packed[i * width + j] = T(0);
   }
 }
 
@@ -210,6 +236,8 @@ constexpr int64_t RowsWorthPacking(const GemmBlock<T>& g) {
   if (g.segments > 1) return 96;
   return MeetInCache<T>(g.b_row) && g.k >= 64 ? 2 * kMaxRowsThatMeet : 256;
 }
+// The same where the first tile makes the copy while it computes.
+constexpr int64_t kTilesWorthCopying = 2;
 
 // The panel of packed B that is read after the one at column n: in the same part, in the next part, or the
 // one that the caller named.
@@ -253,12 +281,26 @@ Ahead AfterLoosePanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n,
   return {at, at + width * kElement, g.b_row * kElement, kLine};
 }
 
+// The memory that the caller named, spread over all tiles.
+template <typename T>
+Ahead NamedAhead(const GemmBlock<T>& g) {
+  if (g.next == nullptr) return {};
+  constexpr int64_t kLeast = 16, kMost = 128;
+  const int64_t rows = MaxTileRows(3), width = 3 * kLanes<T>;
+  const int64_t tiles = (g.m + rows - 1) / rows * g.repeats * g.groups * ((g.n + width - 1) / width);
+  const int64_t step = g.next_bytes / (tiles * g.k * g.segments) + 1;
+  const char* const at = static_cast<const char*>(g.next);
+  return {at, at + g.next_bytes, step < kLeast ? kLeast : step > kMost ? kMost : step};
+}
+
 // Adds one part of the inner dimension to the panel at column n. `t` has the arguments that all panels share.
 template <typename T, int kVectors>
-void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileArgs<T> t) {
+void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileArgs<T> t, Ahead& named) {
   const DepthPart part = parts.part();
   const bool last = parts.last();
   constexpr int64_t kWidth = kVectors * kLanes<T>;
+  const TileHeights heights = HeightsOf<T, kVectors>(g.m, g.a_row, g.a_col);
+  const int64_t tiles = heights.tiles * g.repeats * g.groups;
   const int64_t used = g.n - n < kWidth ? g.n - n : kWidth;
   const int64_t first_row = part.segment * g.k + part.row;
   const T* const b = g.b + first_row * g.b_row + n * g.b_col;
@@ -269,6 +311,10 @@ void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileAr
     t.b_offsets = g.b_offsets;
   } else if (g.packed != nullptr) {
     t.b = g.packed + first_row * g.packed_n + (g.packed_column + n) * part.rows();
+  } else if (g.b_col == 1 && used == kWidth && TileCopies(heights.first(), kVectors)) {
+    t.b = b;
+    t.b_row = g.b_row;
+    t.copy = tiles >= kTilesWorthCopying ? g.scratch : nullptr;
   } else if (g.b_col == 1 && used == kWidth && Rows(g) < RowsWorthPacking(g)) {
     t.b = b;
     t.b_row = g.b_row;
@@ -279,10 +325,14 @@ void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileAr
   t.scale = g.scale != nullptr && last ? g.scale + n : nullptr;
   t.bias = g.bias != nullptr && last ? g.bias + n : nullptr;
   t.last = static_cast<int>(used - (kVectors - 1) * kLanes<T>);
-  constexpr int64_t kRows = MaxTileRows(kVectors);
-  const int64_t tiles = (g.m + kRows - 1) / kRows * g.repeats * g.groups;
-  Ahead ahead =
-      g.packed != nullptr ? AfterPanel(g, parts, n, kWidth, tiles) : AfterLoosePanel(g, parts, n, kWidth);
+  Ahead own;
+  if (g.next == nullptr) {
+    // A tile that copies has enough to wait for.
+    own = g.packed != nullptr ? AfterPanel(g, parts, n, kWidth, tiles)
+          : t.copy == nullptr ? AfterLoosePanel(g, parts, n, kWidth)
+                              : Ahead{};
+  }
+  Ahead& ahead = g.next == nullptr ? own : named;
   // Later panels find the rows of A in a cache.
   const bool rows_follow = n == 0 && Rows(g) == g.m && g.segments == 1 && g.a_row == part.k && g.a_col == 1;
   for (int64_t group = 0; group < g.groups; ++group) {
@@ -291,14 +341,14 @@ void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileAr
       t.a = g.a + part.row * g.a_col + group * g.a_group + repeat * g.a_repeat;
       t.c = g.c + c;
       t.residual = g.residual != nullptr && last ? g.residual + c : nullptr;
-      PanelTimesRows<T, kVectors>(g.m, t, rows_follow, ahead);
+      PanelTimesRows<T, kVectors>(heights, t, rows_follow, ahead);
     }
   }
 }
 
 // Adds one part of the inner dimension.
 template <typename T>
-void GemmDepth(const GemmBlock<T>& g, const DepthParts& parts) {
+void GemmDepth(const GemmBlock<T>& g, const DepthParts& parts, Ahead& named) {
   const int64_t zero = 0;
   const DepthPart part = parts.part();
   TileArgs<T> t;
@@ -326,11 +376,11 @@ void GemmDepth(const GemmBlock<T>& g, const DepthParts& parts) {
   while (n < g.n) {
     const int64_t vectors = PanelVectors((g.n - n + kLanes<T> - 1) / kLanes<T>);
     if (vectors == 3) {
-      GemmPanel<T, 3>(g, parts, n, t);
+      GemmPanel<T, 3>(g, parts, n, t, named);
     } else if (vectors == 2) {
-      GemmPanel<T, 2>(g, parts, n, t);
+      GemmPanel<T, 2>(g, parts, n, t, named);
     } else {
-      GemmPanel<T, 1>(g, parts, n, t);
+      GemmPanel<T, 1>(g, parts, n, t, named);
     }
     n += vectors * kLanes<T>;
   }
@@ -338,11 +388,12 @@ void GemmDepth(const GemmBlock<T>& g, const DepthParts& parts) {
 
 template <typename T>
 void GemmOneBlock(const GemmBlock<T>& g) {
+  Ahead named = NamedAhead(g);
   for (DepthParts parts = g.b_offsets != nullptr || (g.segments > 1 && g.accumulate)
                               ? DepthParts::Uncut(g.k, g.segments)  // a cut would change the result
                               : DepthParts(g.k, g.segments, g.packed != nullptr);
        ; parts.Next()) {
-    GemmDepth(g, parts);
+    GemmDepth(g, parts, named);
     if (parts.last()) return;
   }
 }

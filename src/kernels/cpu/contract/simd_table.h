@@ -52,6 +52,9 @@ struct GemmBlock {
   // `then_column` of `then_packed`, a matrix of the same size. Null: unknown.
   const T* then_packed = nullptr;
   int64_t then_column = 0;
+  // The same, for memory that isn't packed, or is written: it is prefetched instead of that.
+  const void* next = nullptr;
+  int64_t next_bytes = 0;
 };
 
 // The sum of `count` (at least 2) matrices of m rows of n columns, `row` elements apart; each begins

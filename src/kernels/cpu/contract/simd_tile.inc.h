@@ -27,6 +27,7 @@ struct TileArgs {
   const char* next_b = nullptr;
   const T* next_c = nullptr;  // results to prefetch: of this tile or, if it is short, of the next one
   int64_t step_a = 0, step_b = 0;
+  T* copy = nullptr;  // where a tile that copies writes the rows of B that it reads, one behind the other
 };
 
 // Rows of a tile with `vectors` vectors of columns: accumulators, one row of B and a broadcast fill the
@@ -37,13 +38,17 @@ constexpr int MaxTileRows(int vectors) {
   return vectors == 3 ? 3 : vectors == 2 ? 5 : 10;
 }
 
-// Rows are addressed from every third row, so that few registers hold pointers.
+// Rows are addressed from every third row, so that few registers hold pointers. `copy`: null, or where the row
+// of B is written.
 template <typename T, int kRows, int kVectors, bool kUnitRow>
-MR_INLINE void TileStep(const T* const* bases, int64_t a_row, int64_t a_at, const T* b,
+MR_INLINE void TileStep(const T* const* bases, int64_t a_row, int64_t a_at, const T* b, T* copy,
                         Vec<T> (*acc)[kVectors]) {
   Vec<T> columns[kVectors];
 #pragma GCC unroll 3
-  for (int v = 0; v < kVectors; ++v) columns[v] = Load(b + v * kLanes<T>);
+  for (int v = 0; v < kVectors; ++v) {
+    columns[v] = Load(b + v * kLanes<T>);
+    if (copy != nullptr) Store(copy + v * kLanes<T>, columns[v]);
+  }
 #pragma GCC unroll 14
   for (int i = 0; i < kRows; ++i) {
     const Vec<T> x = Broadcast(kUnitRow ? bases[0][a_at + i] : bases[i / 3][a_at + (i % 3) * a_row]);
@@ -116,8 +121,10 @@ MR_INLINE void TileFinish(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
       ForTile<kRows, kVectors>(acc, [&](Vec<T>& sum, int, int) { sum = sum > six ? six : sum; });
     }
   }
+  T* const c = t.c;  // copies, because the results that are written might be the arguments
+  const int64_t ldc = t.ldc;
   ForTile<kRows, kVectors>(
-      acc, [&](Vec<T>& sum, int i, int v) { StoreColumns<T, kVectors>(t.c + i * t.ldc, v, last, sum); });
+      acc, [=](Vec<T>& sum, int i, int v) { StoreColumns<T, kVectors>(c + i * ldc, v, last, sum); });
 }
 
 // Sums begin with the values in C, or with zeros, read from a row of zeros: no branch, so that they stay in
@@ -142,7 +149,7 @@ MR_INLINE void PrefetchTile(const T* at, int64_t row) {
 }
 
 // REQUIRES: t.k and t.segments are not 0.
-template <typename T, int kRows, int kVectors, bool kUnitRow>
+template <typename T, int kRows, int kVectors, bool kUnitRow, bool kCopy>
 __attribute__((noinline)) void Tile(const TileArgs<T>& t) {
   if (t.residual != nullptr) PrefetchTile<kRows, kVectors>(t.residual, t.ldc);
   if (!t.resume) PrefetchTile<kRows, kVectors>(t.next_c, t.ldc);
@@ -156,6 +163,7 @@ __attribute__((noinline)) void Tile(const TileArgs<T>& t) {
   const char* next_a = t.next_a;
   const char* next_b = t.next_b;
   const int64_t step_a = t.step_a, step_b = t.step_b;
+  T* copy = t.copy;
   const int64_t* offset = t.segment_offsets;
   const int64_t* b_offset = t.b_offsets;
   const int64_t* const offsets_end = offset + t.segments;
@@ -168,7 +176,8 @@ __attribute__((noinline)) void Tile(const TileArgs<T>& t) {
     do {
       __builtin_prefetch(next_a, 0, 2);
       __builtin_prefetch(next_b, 0, 2);
-      TileStep<T, kRows, kVectors, kUnitRow>(bases, a_row, at, b, acc);
+      TileStep<T, kRows, kVectors, kUnitRow>(bases, a_row, at, b, kCopy ? copy : nullptr, acc);
+      if constexpr (kCopy) copy += kVectors * kLanes<T>;
       b += b_row;
       next_a += step_a;
       next_b += step_b;
@@ -182,11 +191,32 @@ template <typename T, int kRows, int kVectors>
 MR_INLINE void RunTile(int64_t rows, const TileArgs<T>& t) {
   if (rows == kRows) {
     if (t.a_row == 1) {
-      Tile<T, kRows, kVectors, true>(t);
+      Tile<T, kRows, kVectors, true, false>(t);
     } else {
-      Tile<T, kRows, kVectors, false>(t);
+      Tile<T, kRows, kVectors, false, false>(t);
     }
   } else if constexpr (kRows > 1) {
     RunTile<T, kRows - 1, kVectors>(rows, t);
   }
+}
+
+// The tiles that can copy the rows of B that they read, for those that follow. It costs them nothing, since
+// they don't write otherwise; where there are many rows, tiles have one of these heights.
+constexpr bool TileCopies(int64_t rows, int vectors) {
+  const int most = MaxTileRows(vectors);
+  return vectors > 1 && (rows == most || rows == most - 1 || (vectors == 2 && rows == 8 && kRegisters == 32));
+}
+template <typename T, int kRows, int kVectors>
+MR_INLINE void RunCopyingTile(int64_t rows, const TileArgs<T>& t) {
+  if constexpr (TileCopies(kRows, kVectors)) {
+    if (rows == kRows) {
+      if (t.a_row == 1) {
+        Tile<T, kRows, kVectors, true, true>(t);
+      } else {
+        Tile<T, kRows, kVectors, false, true>(t);
+      }
+      return;
+    }
+  }
+  if constexpr (kRows > 1) RunCopyingTile<T, kRows - 1, kVectors>(rows, t);
 }
