@@ -7,6 +7,8 @@
 #include <type_traits>
 
 #include "kernels/cpu/contract/conv_direct.h"
+#include "kernels/cpu/contract/conv_phase_grad.h"
+#include "kernels/cpu/contract/conv_pixel_grad.h"
 #include "kernels/cpu/contract/conv_plain.h"
 #include "kernels/cpu/contract/conv_planar.h"
 #include "kernels/cpu/contract/conv_row_grad.h"
@@ -70,7 +72,10 @@ struct ConvPlan::Impl {
     const ConvParams gradient = WinogradConv::InputGradient(p);
     if (WinogradConv::SuitsGradient(gradient)) winograd_input.emplace(gradient);
     if (WinogradFilterGrad::Suits(p)) winograd_filter.emplace(p);
-    row_filter.emplace(p);
+    if (PixelFilterGrad::Suits(p)) pixel_filter.emplace(p);
+    row_filter.emplace(p, false);
+    strip_filter.emplace(p, true);
+    if (p.filter_h % p.stride_h == 0 && p.filter_w % p.stride_w == 0) phase_input.emplace(p);
   }
 
   template <typename T>
@@ -168,6 +173,14 @@ struct ConvPlan::Impl {
         return;
       }
     }
+    if (phase_input && PhaseInputGrad::Suits(params, ActiveKernels<T>().lanes)) {
+      const Nhwc<T> grad(*this, out_pixels(), params.out_c, out_grad, parallel);
+      const Nhwc<T> result(*this, in_pixels(), params.in_c, in_grad);
+      if (grad.ok() && result.ok() && phase_input->Run(filter, grad.data(), result.data(), parallel)) {
+        result.CopyTo(in_grad, parallel);
+        return;
+      }
+    }
     if (planar && planar->BackpropInput(filter, out_grad, in_grad, parallel)) return;
     PlainBackpropInput(params, filter, out_grad, in_grad, parallel);
   }
@@ -182,10 +195,17 @@ struct ConvPlan::Impl {
     if constexpr (std::is_same_v<T, float>) {
       if (winograd_filter && winograd_filter->Run(input, out_grad, filter_grad, parallel)) return;
     }
-    if (row_filter && RowFilterGrad::Suits(params, ActiveKernels<T>().lanes)) {
+    if (pixel_filter && FillsVectors<T>(params.out_c)) {
       const Nhwc<T> in(*this, in_pixels(), params.in_c, input, parallel);
       const Nhwc<T> grad(*this, out_pixels(), params.out_c, out_grad, parallel);
-      if (in.ok() && grad.ok() && row_filter->Run(in.data(), grad.data(), filter_grad, parallel)) return;
+      if (in.ok() && grad.ok() && pixel_filter->Run(in.data(), grad.data(), filter_grad, parallel)) return;
+    }
+    const int64_t lanes = ActiveKernels<T>().lanes;
+    if (row_filter && RowFilterGrad::Suits(params, lanes)) {
+      const RowFilterGrad& plan = RowFilterGrad::SuitsRows(params, lanes) ? *row_filter : *strip_filter;
+      const Nhwc<T> in(*this, in_pixels(), params.in_c, input, parallel);
+      const Nhwc<T> grad(*this, out_pixels(), params.out_c, out_grad, parallel);
+      if (in.ok() && grad.ok() && plan.Run(in.data(), grad.data(), filter_grad, parallel)) return;
     }
     if (direct && (FillsVectors<T>(params.out_c) || planar->sums_elements() > kMaxSums)) {
       const Nhwc<T> in(*this, in_pixels(), params.in_c, input, parallel);
@@ -242,7 +262,9 @@ struct ConvPlan::Impl {
   bool winograd_changing = false;              // also for filters that are not packed
   std::optional<WinogradConv> winograd_input;  // computes the input's gradient from the output's
   std::optional<WinogradFilterGrad> winograd_filter;
-  std::optional<RowFilterGrad> row_filter;
+  std::optional<PhaseInputGrad> phase_input;
+  std::optional<PixelFilterGrad> pixel_filter;
+  std::optional<RowFilterGrad> row_filter, strip_filter;  // along rows of the filter, and along all of it
 };
 
 ConvPlan::ConvPlan(const ConvParams& params) : impl_(std::make_unique<Impl>(params)) {}

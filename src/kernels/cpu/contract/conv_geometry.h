@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "kernels/cpu/contract/conv.h"
@@ -90,6 +91,18 @@ inline IndexRange InsideRange(int64_t start, int64_t step, int64_t limit, int64_
   const int64_t end = start >= limit ? 0 : CeilDiv(limit - start, step);
   const int64_t last = std::min(end, count);
   return {std::min(begin, last), last};
+}
+
+// Copies `count` elements, so few that a call would cost more than the copy.
+template <typename T>
+inline void CopyFew(const T* from, int64_t count, T* to) {
+  constexpr int64_t kStep = 16 / sizeof(T);
+  if (count < kStep) {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+    return;
+  }
+  for (int64_t i = 0; i + kStep < count; i += kStep) std::memcpy(to + i, from + i, kStep * sizeof(T));
+  std::memcpy(to + count - kStep, from + count - kStep, kStep * sizeof(T));
 }
 
 // Columns at which the panels of a packed matrix begin (simd_gemm.inc.h), followed by the end: the units that

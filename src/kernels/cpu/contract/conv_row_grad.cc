@@ -14,7 +14,8 @@
 namespace millrace::cpu {
 namespace {
 
-constexpr int64_t kMinOuts = 6;    // broadcasts that repay the loads of a row's vectors
+constexpr int64_t kMinOuts = 6;  // broadcasts that repay the loads of a row's vectors
+constexpr int64_t kMinOutsOfStrips = 6;
 constexpr int64_t kMinPixels = 4;  // of a row of gradients
 constexpr int64_t kMaxFilter = 64 << 10;
 constexpr int64_t kMaxImage = 32 << 10;
@@ -22,27 +23,69 @@ constexpr int64_t kGroupElements =
     16 << 10;  // of images and gradients, which are read for each row of the filter
 constexpr int64_t kMaxParts = 16;
 
+// Whether vectors along `row` elements waste few lanes.
+bool Fills(int64_t row, int64_t lanes) { return row >= lanes && 4 * row >= 3 * RoundUp(row, lanes); }
+
 }  // namespace
 
-bool RowFilterGrad::Suits(const ConvParams& p, int64_t lanes) {
+bool RowFilterGrad::SuitsRows(const ConvParams& p, int64_t lanes) {
   const int64_t row = p.filter_w * p.in_c;
   if (p.dilation_w != 1 || p.out_c < kMinOuts || p.out_w < kMinPixels) return false;
-  if (row < lanes || row * p.filter_h * p.out_c > kMaxFilter) return false;
-  const RowFilterGrad plan(p);
-  if (plan.image() > kMaxImage) return false;
-  return 4 * row >= 3 * RoundUp(row, lanes) && row * RoundUp(p.out_c, lanes) > p.out_c * RoundUp(row, lanes);
+  return Fills(row, lanes) && row * RoundUp(p.out_c, lanes) > p.out_c * RoundUp(row, lanes);
 }
 
-RowFilterGrad::RowFilterGrad(const ConvParams& params) : p_(params), row_(p_.filter_w * p_.in_c) {
+bool RowFilterGrad::SuitsStrips(const ConvParams& p, int64_t lanes) {
+  const int64_t row = p.filter_w * p.in_c, filter = row * p.filter_h;
+  if (p.dilation_w != 1 || p.dilation_h != 1 || p.out_c < kMinOutsOfStrips || p.out_h < kMinPixels)
+    return false;
+  const int64_t outs = filter * RoundUp(p.out_c, lanes), strips = p.out_c * RoundUp(filter, lanes);
+  return Fills(filter, lanes) && outs > strips;
+}
+
+bool RowFilterGrad::Suits(const ConvParams& p, int64_t lanes) {
+  if (p.filter_w * p.in_c * p.filter_h * p.out_c > kMaxFilter) return false;
+  const bool rows = SuitsRows(p, lanes);
+  if (!rows && !SuitsStrips(p, lanes)) return false;
+  return RowFilterGrad(p, !rows).image() <= kMaxImage;
+}
+
+RowFilterGrad::RowFilterGrad(const ConvParams& params, bool strips)
+    : p_(params), row_(p_.filter_w * p_.in_c), strips_(strips) {
+  vector_row_ = strips_ ? row_ * p_.filter_h : row_;
   height_ = (p_.out_h - 1) * p_.stride_h + (p_.filter_h - 1) * p_.dilation_h + 1;
   pitch_ = ((p_.out_w - 1) * p_.stride_w + p_.filter_w) * p_.in_c;
+  if (strips_) {
+    pitch_ = height_ * row_;
+    height_ = p_.out_w;
+  }
   parts_ = std::min(p_.batch, kMaxParts);
   const int64_t elements = image() + p_.out_h * p_.out_w * p_.out_c;
   group_ = std::clamp<int64_t>(kGroupElements / elements, 1, CeilDiv(p_.batch, parts_));
 }
 
 template <typename T>
+void RowFilterGrad::FillStrips(const T* input, T* strips) const {
+  const int64_t rows = pitch_ / row_;
+  const IndexRange ys = InsideRange(-p_.pad_top, 1, p_.in_h, rows);
+  for (int64_t x = 0; x < p_.out_w; ++x, strips += pitch_) {
+    const int64_t left = x * p_.stride_w - p_.pad_left;
+    const IndexRange xs = InsideRange(left, 1, p_.in_w, p_.filter_w);
+    if (xs.size() <= 0) continue;
+    const T* from = input + ((ys.begin - p_.pad_top) * p_.in_w + left + xs.begin) * p_.in_c;
+    T* to = strips + ys.begin * row_ + xs.begin * p_.in_c;
+    const int64_t count = xs.size() * p_.in_c;
+    for (int64_t y = ys.begin; y < ys.end; ++y, from += p_.in_w * p_.in_c, to += row_)
+      CopyFew(from, count, to);
+  }
+}
+
+template <typename T>
 void RowFilterGrad::Fill(const T* input, int64_t image, int64_t images, T* padded) const {
+  if (strips_) {
+    const int64_t size = p_.in_h * p_.in_w * p_.in_c;
+    for (int64_t i = 0; i < images; ++i) FillStrips(input + (image + i) * size, padded + i * this->image());
+    return;
+  }
   const IndexRange ys = InsideRange(-p_.pad_top, 1, p_.in_h, height_);
   const IndexRange xs = InsideRange(-p_.pad_left, 1, p_.in_w, pitch_ / p_.in_c);
   if (xs.size() <= 0) return;
@@ -59,31 +102,33 @@ void RowFilterGrad::Fill(const T* input, int64_t image, int64_t images, T* padde
 template <typename T>
 void RowFilterGrad::RunPart(int64_t part, const T* input, const T* out_grad, T* padded, T* sums) const {
   const int64_t grad_row = p_.out_w * p_.out_c;
-  std::vector<int64_t> grads, rows;  // where rows of gradients and those of the image lie, in a group
+  // Where rows of gradients and those of the image lie, in a group; with strips, columns.
+  std::vector<int64_t> grads, rows;
+  const int64_t runs = strips_ ? p_.out_w : p_.out_h;
   for (int64_t i = 0; i < group_; ++i) {
-    for (int64_t y = 0; y < p_.out_h; ++y) {
-      grads.push_back((i * p_.out_h + y) * grad_row);
-      rows.push_back(i * image() + y * p_.stride_h * pitch_);
+    for (int64_t at = 0; at < runs; ++at) {
+      grads.push_back(i * p_.out_h * grad_row + at * (strips_ ? p_.out_c : grad_row));
+      rows.push_back(i * image() + at * (strips_ ? pitch_ : p_.stride_h * pitch_));
     }
   }
   const int64_t begin = part * p_.batch / parts_, end = (part + 1) * p_.batch / parts_;
   for (int64_t first = begin; first < end; first += group_) {
     const int64_t images = std::min(group_, end - first);
     Fill(input, first, images, padded);
-    for (int64_t kh = 0; kh < p_.filter_h; ++kh) {
+    for (int64_t kh = 0; kh < (strips_ ? 1 : p_.filter_h); ++kh) {
       ActiveKernels<T>().gemm(GemmBlock<T>{.m = p_.out_c,
-                                           .n = row_,
-                                           .k = p_.out_w,
+                                           .n = vector_row_,
+                                           .k = strips_ ? p_.out_h : p_.out_w,
                                            .a = out_grad + first * p_.out_h * grad_row,
                                            .a_row = 1,
-                                           .a_col = p_.out_c,
+                                           .a_col = strips_ ? grad_row : p_.out_c,
                                            .b = padded + kh * p_.dilation_h * pitch_,
-                                           .b_row = p_.stride_w * p_.in_c,
+                                           .b_row = strips_ ? p_.stride_h * row_ : p_.stride_w * p_.in_c,
                                            .b_col = 1,
                                            .c = sums + kh * p_.out_c * row_,
-                                           .ldc = row_,
+                                           .ldc = vector_row_,
                                            .accumulate = first != begin,
-                                           .segments = images * p_.out_h,
+                                           .segments = images * runs,
                                            .segment_offsets = grads.data(),
                                            .b_offsets = rows.data()});
     }
@@ -115,9 +160,8 @@ bool RowFilterGrad::Run(const T* input, const T* out_grad, T* filter_grad, Paral
   if (!ok) return false;
   T* const sums = partials + parts_ * filter;
   kernels.add_rows(partials, parts_, filter, filter, sums);
-  for (int64_t kh = 0; kh < p_.filter_h; ++kh) {
-    const int64_t at = kh * row_ * p_.out_c;
-    kernels.transpose(sums + at, row_, p_.out_c, row_, filter_grad + at, p_.out_c);
+  for (int64_t at = 0; at < filter; at += vector_row_ * p_.out_c) {
+    kernels.transpose(sums + at, vector_row_, p_.out_c, vector_row_, filter_grad + at, p_.out_c);
   }
   return true;
 }

@@ -119,5 +119,97 @@ TEST(ConvGradient, ForFiltersWithLongRowsEqualsTheDefinition) {
   }
 }
 
+// Whole filters around the edges of vectors, whose rows don't fill them.
+TEST(ConvGradient, ForFiltersWithShortRowsEqualsTheDefinition) {
+  uint32_t seed = 1;
+  for (const int64_t filter : {3, 4, 5, 6}) {
+    for (const int64_t in_c : {1, 2, 3, 4}) {
+      for (const int64_t stride : {1, 2}) {
+        const int64_t out_c = 6 + static_cast<int64_t>(seed) % 5;
+        CheckAgainstDefinition<float>(Same(3, 9, in_c, filter, out_c, stride), seed++);
+        CheckAgainstDefinition<double>(Same(2, 8, in_c, filter, out_c, stride), seed++);
+      }
+    }
+  }
+  for (const int64_t batch : {1, 15, 16, 17, 40})
+    CheckAgainstDefinition<float>(Same(batch, 6, 1, 6, 6, 1), seed++);
+  Random random(8);
+  for (int i = 0; i < 60; ++i) {
+    ConvParams p = RandomParams(random, 4);
+    p.in_h = random.Int(5, 20), p.out_c = random.Int(6, 12), p.dilation_h = p.dilation_w = 1;
+    if (random.Coin()) {
+      PadSame(p);
+    } else {
+      p.pad_top = random.Int(0, 6), p.out_h = (p.in_h + p.pad_top + 5) / p.stride_h;
+    }
+    CheckAgainstDefinition<float>(p, seed++);
+  }
+}
+
+// Filters of one pixel, with pixels in one part and in several, and with strides.
+std::vector<ConvParams> FiltersOfAPixel() {
+  ConvParams inside = Same(3, 31, 64, 1, 80, 3);
+  inside.in_h = 33, inside.in_w = 32;  // pixels at the ends that no result reads
+  ConvParams nchw = Same(2, 17, 72, 1, 64, 1);
+  nchw.layout = ImageLayout::kNchw;
+  return {Same(2, 17, 64, 1, 96, 1), Same(1, 46, 104, 1, 48, 1), Same(5, 33, 40, 1, 130, 2), inside, nchw,
+          Same(3, 20, 136, 1, 64, 1)};
+}
+
+TEST(ConvGradient, ForFiltersOfAPixelEqualsTheDefinition) {
+  uint32_t seed = 1;
+  for (const ConvParams& p : FiltersOfAPixel()) CheckAgainstDefinition<float>(p, seed++);
+  CheckAgainstDefinition<double>(Same(2, 17, 64, 1, 72, 1), seed++);
+  // Products of many rows, whose columns are packed beforehand.
+  CheckAgainstDefinition<float>(Same(1, 33, 64, 1, 520, 1), seed++);
+  CheckAgainstDefinition<float>(Same(1, 33, 260, 1, 130, 1), seed++);
+}
+
+// Filters whose sides are multiples of the strides, for images of few channels.
+std::vector<ConvParams> FiltersOfWholeStrides() {
+  std::vector<ConvParams> shapes = {Same(3, 14, 12, 4, 24, 2), Same(7, 14, 8, 4, 12, 2),
+                                    Same(2, 9, 5, 2, 7, 2), Same(2, 13, 4, 6, 9, 3),
+                                    Same(17, 10, 6, 4, 20, 2)};
+  for (const int64_t pad : {0, 1, 2, 3, 5}) {
+    ConvParams p = Same(2, 12, 7, 4, 10, 2);
+    p.pad_top = pad, p.pad_left = 5 - pad, p.in_w = 15;
+    p.out_h = (p.in_h + pad + 2 - 4) / 2 + 1, p.out_w = (p.in_w + p.pad_left - 4) / 2 + 1;
+    shapes.push_back(p);
+  }
+  ConvParams wide = Same(2, 10, 6, 4, 9, 1);
+  wide.stride_w = 4;
+  PadSame(wide);
+  ConvParams nchw = shapes[0];
+  nchw.layout = ImageLayout::kNchw;
+  shapes.push_back(wide);
+  shapes.push_back(nchw);
+  return shapes;
+}
+
+TEST(ConvGradient, ForFiltersOfWholeStridesEqualsTheDefinition) {
+  uint32_t seed = 1;
+  for (const ConvParams& p : FiltersOfWholeStrides()) {
+    CheckAgainstDefinition<float>(p, seed++);
+    CheckAgainstDefinition<double>(p, seed++);
+  }
+}
+
+TEST(ConvGradient, OfSpecialFiltersIsTheSameBitsForEveryNumberOfThreads) {
+  std::vector<ConvParams> shapes = FiltersOfAPixel();
+  for (const ConvParams& p : FiltersOfWholeStrides()) shapes.push_back(p);
+  shapes.push_back(Same(20, 9, 2, 5, 7, 1));
+  for (const ConvParams& p : shapes) {
+    ForEachIsa([&](Isa) {
+      Random random(11);
+      const Tensors<float> tensors(random, p);
+      SerialParallel serial;
+      ThreadedParallel threads(3);
+      const Results<float> want = RunAll(p, tensors, serial), got = RunAll(p, tensors, threads);
+      EXPECT_TRUE(SameBits(got.in_grad, want.in_grad)) << Describe(p);
+      EXPECT_TRUE(SameBits(got.filter_grad, want.filter_grad)) << Describe(p);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace millrace::cpu

@@ -261,14 +261,22 @@ std::vector<ConvParams> LargeWinogradShapes() {
   return shapes;
 }
 
+// Filters whose gradients are computed in blocks of channels, the last of which are narrower.
+std::vector<ConvParams> FiltersInBlocks() {
+  return {Same(2, 14, 160, 3, 272, 1), Same(4, 16, 144, 3, 80, 1), Same(6, 7, 48, 3, 400, 1)};
+}
+
 TEST(Conv, GradientsByWinogradsMethodEqualTheDefinition) {
   uint32_t seed = 1;
   for (const ConvParams& p : LargeWinogradShapes()) CheckAgainstDefinition<float>(p, seed++);
-  CheckAgainstDefinition<float>(Same(6, 14, 160, 3, 160, 1), seed);  // filters beyond the second cache
+  CheckAgainstDefinition<float>(Same(6, 14, 160, 3, 160, 1), seed++);  // filters beyond the second cache
+  for (const ConvParams& p : FiltersInBlocks()) CheckAgainstDefinition<float>(p, seed++);
 }
 
 TEST(Conv, GradientsByWinogradsMethodAreTheSameBitsForEveryNumberOfThreads) {
-  for (const ConvParams& p : LargeWinogradShapes()) {
+  std::vector<ConvParams> shapes = LargeWinogradShapes();
+  for (const ConvParams& p : FiltersInBlocks()) shapes.push_back(p);
+  for (const ConvParams& p : shapes) {
     ForEachIsa([&](Isa) {
       Random random(9);
       const Tensors<float> tensors(random, p);

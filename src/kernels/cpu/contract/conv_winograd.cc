@@ -21,13 +21,15 @@ constexpr int64_t kMinTilesOfChanging = 256;
 constexpr int64_t kGroupElements = 256 << 10;  // patches and sums of a group, in the second-level cache
 constexpr int64_t kSharedElements = 1 << 20;   // patches of a group that threads share
 constexpr int64_t kCachedFilter = 384 << 10;   // elements of a transformed filter that stay in that cache
-constexpr int64_t kMaxFilter = int64_t{2} << 20;
+constexpr int64_t kMaxFilter = 128 << 10;      // pairs of channels
+constexpr int64_t kMaxFilterGradient = int64_t{1} << 20;
+constexpr int64_t kMinTilesOfLargeGradient = 96;
 
 int64_t MatrixElements(const PackedShape& shape) { return cpu::PackedElements<float>({shape.k, 1, shape.n}); }
 
 int64_t Tiles(const ConvParams& p) { return p.batch * CeilDiv(p.out_h, 2) * CeilDiv(p.out_w, 2); }
 
-bool Fits(const ConvParams& p, int64_t min_channels) {
+bool Fits(const ConvParams& p, int64_t min_channels, int64_t max_filter) {
   const int64_t lanes = ActiveKernels<float>().lanes;
   if (p.filter_h != 3 || p.filter_w != 3 || p.stride_h != 1 || p.stride_w != 1) return false;
   if (p.dilation_h != 1 || p.dilation_w != 1 || p.layout != ImageLayout::kNhwc) return false;
@@ -35,17 +37,21 @@ bool Fits(const ConvParams& p, int64_t min_channels) {
   // Padding and sizes can be anything; if tiles are mostly outside the image, other algorithms are used.
   if (std::min(p.pad_top, p.pad_left) < 0 || p.pad_top > 2 || p.pad_left > 2) return false;
   if (p.out_h > p.in_h + 2 || p.out_w > p.in_w + 2) return false;
-  constexpr int64_t kPositions = 16;
-  if (p.in_c * p.out_c > kMaxFilter / kPositions) return false;
+  if (p.in_c * p.out_c > max_filter) return false;
   return Tiles(p) >= kMinTiles && p.out_h > 1 && p.out_w > 2;
 }
 
 }  // namespace
 
-bool WinogradConv::Suits(const ConvParams& p) { return Fits(p, kMinChannels); }
+bool WinogradConv::Suits(const ConvParams& p) { return Fits(p, kMinChannels, kMaxFilter); }
 bool WinogradConv::SuitsChanging(const ConvParams& p) { return Suits(p) && Tiles(p) >= kMinTilesOfChanging; }
 bool WinogradConv::SuitsGradient(const ConvParams& p) {
-  return Fits(p, kMinChannelsOfGradient) && Tiles(p) >= kMinTilesOfChanging;
+  return Fits(p, kMinChannelsOfGradient, kMaxFilter) && Tiles(p) >= kMinTilesOfChanging;
+}
+bool WinogradConv::SuitsFilterGradient(const ConvParams& p) {
+  constexpr int64_t kLarge = 128 * 128;
+  return Fits(p, kMinChannelsOfGradient, kMaxFilterGradient) &&
+         Tiles(p) >= (p.in_c * p.out_c > kLarge ? kMinTilesOfLargeGradient : kMinTilesOfChanging);
 }
 
 ConvParams WinogradConv::InputGradient(const ConvParams& p) {
@@ -98,6 +104,7 @@ bool WinogradConv::TransformRow(const Group& group, int64_t row, const float* in
                                                 .zeros = zeros,
                                                 .h = p_.in_h,
                                                 .w = p_.in_w,
+                                                .pixel = p_.in_c,
                                                 .channels = p_.in_c,
                                                 .top = 2 * y - p_.pad_top,
                                                 .left = -p_.pad_left,

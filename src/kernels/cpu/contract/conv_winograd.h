@@ -31,6 +31,8 @@ class WinogradConv {
   static bool SuitsChanging(const ConvParams& params);
   // The same for gradients, which gain with fewer channels.
   static bool SuitsGradient(const ConvParams& params);
+  // The same for gradients of the filter (conv_winograd_grad.h), which may be larger and need fewer tiles.
+  static bool SuitsFilterGradient(const ConvParams& params);
   // The convolution that computes the gradient of the input from that of the output.
   static ConvParams InputGradient(const ConvParams& params);
   explicit WinogradConv(const ConvParams& params);

@@ -206,14 +206,16 @@ int64_t BlockCostNs(const Job<T>& job) {
 // same columns repeatedly, and read rows at distances of a power of two, which collide in caches.
 constexpr int64_t kManyRows = 256;
 constexpr int64_t kLargeFactor = 128 << 10;
+constexpr int64_t kVeryManyRows = 1024;
+constexpr int64_t kLargeFactorOfMany = 32 << 10;
 constexpr int64_t kMaxPackedColumns = 1 << 20;  // elements that are packed at a time
 constexpr int64_t kLargeResult = 1 << 20;       // bytes, too many to stay in a cache
 constexpr int64_t kMaxCopied = 2 << 20;         // elements of A
 constexpr int64_t kMaxDepth = 1 << 14;          // deeper columns would not stay in the cache
 
 bool IsLarge(const GemmShape& s) {
-  return s.m >= kManyRows && s.n >= kManyRows && s.k >= 64 && s.k <= kMaxDepth && s.k * s.n >= kLargeFactor &&
-         !s.accumulate;
+  if (s.m < kManyRows || s.n < kManyRows || s.k < 64 || s.k > kMaxDepth || s.accumulate) return false;
+  return s.k * s.n >= (s.m >= kVeryManyRows ? kLargeFactorOfMany : kLargeFactor);
 }
 
 // Copies A if its elements are read across rows, or its rows are in few sets of the caches. Null: no copy.

@@ -130,7 +130,8 @@ TEST(Gemm, DeepProductsThatAreDoneInPartsEqualTheDefinition) {
   });
 }
 
-// The first tile copies the panel for the others: heights, panels and parts of the depth around those that do.
+// The first tile copies the panel for the others: heights, panels and parts of the depth around those that
+// do.
 TEST(Gemm, RowsAndColumnsAroundTheSizesOfTilesEqualTheDefinition) {
   ForEachIsa([](Isa) {
     Random random(31);
@@ -147,8 +148,9 @@ TEST(Gemm, RowsAndColumnsAroundTheSizesOfTilesEqualTheDefinition) {
         }
       }
     }
-    for (const GemmShape& s : {GemmShape{.m = 24, .n = 200, .k = 1100}, GemmShape{.m = 40, .n = 150, .k = 1030},
-                               GemmShape{.m = 17, .n = 96, .k = 700, .accumulate = true}}) {
+    for (const GemmShape& s :
+         {GemmShape{.m = 24, .n = 200, .k = 1100}, GemmShape{.m = 40, .n = 150, .k = 1030},
+          GemmShape{.m = 17, .n = 96, .k = 700, .accumulate = true}}) {
       const auto problem = Problem<float>::Make(random, s);
       ASSERT_LE(ErrorOf(problem.Run(serial), problem.Expected(), s.k + 2), 1.0) << Describe(s);
     }

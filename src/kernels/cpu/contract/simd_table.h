@@ -114,13 +114,14 @@ struct PoolBlock {
 };
 
 // A row of tiles of one image, for Winograd's convolution: `tiles` patches of 4 x 4 pixels, two pixels apart,
-// the first of which begins at pixel (top, left). Channels are a multiple of lanes. Position i of the
-// transformed patch of a tile is at out[i * position + tile * channels].
+// the first of which begins at pixel (top, left). Pixels are `pixel` elements apart, of which `channels`, a
+// multiple of lanes, are used. Position i of the transformed patch of a tile is at
+// out[i * position + tile * channels].
 template <typename T>
 struct WinogradInputRow {
   const T* image;
   const T* zeros;  // `channels` of them
-  int64_t h, w, channels;
+  int64_t h, w, pixel, channels;
   int64_t top, left;
   int64_t tiles;
   T* out;
@@ -148,7 +149,7 @@ template <typename T>
 struct WinogradGradientRow {
   const T* grad;
   const T* zeros;  // `channels` of them
-  int64_t h, w, channels;
+  int64_t h, w, pixel, channels;
   int64_t tiles;
   T* out;
   int64_t position;
@@ -181,7 +182,8 @@ struct SimdKernels {
   bool (*winograd_filter)(const T* filter, int64_t count, T* out);
   bool (*winograd_gradient)(const WinogradGradientRow<T>& row);
   // Gradients of nine filters of `count` elements, a multiple of lanes, from those of 16 transformed ones.
-  void (*winograd_filter_gradient)(const T* sums, int64_t count, T* out);
+  // One of the 16 is `position` elements after the other, and one of the nine `tap` elements.
+  void (*winograd_filter_gradient)(const T* sums, int64_t position, int64_t count, T* out, int64_t tap);
 
   // out[i] = sum of sums[i * lanes] ... sums[i * lanes + lanes - 1].
   void (*fold_lanes)(const T* sums, int64_t count, T* out);

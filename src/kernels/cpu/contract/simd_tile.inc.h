@@ -38,8 +38,8 @@ constexpr int MaxTileRows(int vectors) {
   return vectors == 3 ? 3 : vectors == 2 ? 5 : 10;
 }
 
-// Rows are addressed from every third row, so that few registers hold pointers. `copy`: null, or where the row
-// of B is written.
+// Rows are addressed from every third row, so that few registers hold pointers. `copy`: null, or where the
+// row of B is written.
 template <typename T, int kRows, int kVectors, bool kUnitRow>
 MR_INLINE void TileStep(const T* const* bases, int64_t a_row, int64_t a_at, const T* b, T* copy,
                         Vec<T> (*acc)[kVectors]) {

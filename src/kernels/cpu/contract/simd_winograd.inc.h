@@ -21,11 +21,11 @@ bool WinogradInput(const WinogradInputRow<T>& row) {
     const T* pixels[4][4];
     const int64_t left = row.left + 2 * tile;
     if (rows_inside && left >= 0 && left + 4 <= row.w) {
-      const T* const first = row.image + (row.top * row.w + left) * row.channels;
+      const T* const first = row.image + (row.top * row.w + left) * row.pixel;
 #pragma GCC unroll 4
       for (int64_t i = 0; i < 4; ++i) {
 #pragma GCC unroll 4
-        for (int64_t j = 0; j < 4; ++j) pixels[i][j] = first + (i * row.w + j) * row.channels;
+        for (int64_t j = 0; j < 4; ++j) pixels[i][j] = first + (i * row.w + j) * row.pixel;
       }
     } else {
       for (int64_t i = 0; i < 4; ++i) {
@@ -33,7 +33,7 @@ bool WinogradInput(const WinogradInputRow<T>& row) {
         for (int64_t j = 0; j < 4; ++j) {
           const int64_t x = left + j;
           const bool inside = y >= 0 && y < row.h && x >= 0 && x < row.w;
-          pixels[i][j] = inside ? row.image + (y * row.w + x) * row.channels : row.zeros;
+          pixels[i][j] = inside ? row.image + (y * row.w + x) * row.pixel : row.zeros;
         }
       }
     }
@@ -143,7 +143,7 @@ bool WinogradGradient(const WinogradGradientRow<T>& row) {
 #pragma GCC unroll 2
       for (int64_t j = 0; j < 2; ++j) {
         const int64_t x = 2 * tile + j;
-        pixels[i][j] = i < row.h && x < row.w ? row.grad + (i * row.w + x) * row.channels : row.zeros;
+        pixels[i][j] = i < row.h && x < row.w ? row.grad + (i * row.w + x) * row.pixel : row.zeros;
       }
     }
     T* out = row.out + tile * row.channels;
@@ -173,24 +173,24 @@ bool WinogradGradient(const WinogradGradientRow<T>& row) {
 }
 
 template <typename T>
-void WinogradFilterGradient(const T* sums, int64_t count, T* out) {
+void WinogradFilterGradient(const T* sums, int64_t position, int64_t count, T* out, int64_t tap) {
   const Vec<T> half = Broadcast(T(0.5));
   for (int64_t at = 0; at < count; at += kLanes<T>) {
     Vec<T> t[3][4];
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
-      const Vec<T> u0 = Load(sums + j * count + at), u1 = Load(sums + (4 + j) * count + at);
-      const Vec<T> u2 = Load(sums + (8 + j) * count + at), u3 = Load(sums + (12 + j) * count + at);
+      const Vec<T> u0 = Load(sums + j * position + at), u1 = Load(sums + (4 + j) * position + at);
+      const Vec<T> u2 = Load(sums + (8 + j) * position + at), u3 = Load(sums + (12 + j) * position + at);
       t[0][j] = u0 + (u1 + u2) * half;
       t[1][j] = (u1 - u2) * half;
       t[2][j] = (u1 + u2) * half + u3;
     }
 #pragma GCC unroll 3
     for (int i = 0; i < 3; ++i) {
-      T* const to = out + 3 * i * count + at;
+      T* const to = out + 3 * i * tap + at;
       Store(to, t[i][0] + (t[i][1] + t[i][2]) * half);
-      Store(to + count, (t[i][1] - t[i][2]) * half);
-      Store(to + 2 * count, (t[i][1] + t[i][2]) * half + t[i][3]);
+      Store(to + tap, (t[i][1] - t[i][2]) * half);
+      Store(to + 2 * tap, (t[i][1] + t[i][2]) * half + t[i][3]);
     }
   }
 }
