@@ -26,7 +26,7 @@ class DatasetRewriteTest : public PipelineTest {
  protected:
   void SetUp() override {
     if (PassesAreOff()) GTEST_SKIP() << "rewrites are passes";
-    if (NodesAreStrewn()) GTEST_SKIP() << "stages on several devices are left alone";
+    if (NodesAreSpread()) GTEST_SKIP() << "stages on several devices are left alone";
   }
   // The numbers in the batches of a dataset.
   std::vector<int64_t> Rows(const std::string& dataset) {

@@ -83,7 +83,7 @@ class OptimizedControlFlowTest : public ::testing::Test {
   // Checks the number of nodes of an op after the passes, unless passes are off or nodes are spread over
   // devices.
   static void ExpectNodes(const Result& result, const std::string& op, int count) {
-    if (PassesAreOff() || NodesAreStrewn()) return;
+    if (PassesAreOff() || NodesAreSpread()) return;
     const auto it = result.ops.find(op);
     EXPECT_EQ(it == result.ops.end() ? 0 : it->second, count) << op << result.text;
   }

@@ -69,7 +69,7 @@ TEST_F(ElementwiseTest, ShapesMayChangeFromRunToRun) {
   g_.Float("c", "Tanh", {"b"});
   g_.Float("d", "Sub", {"c", "a"});
   Make();
-  if (!PassesAreOff() && !NodesAreStrewn()) {
+  if (!PassesAreOff() && !NodesAreSpread()) {
     const std::string ops = TracedOps({{"x", Values({3})}, {"y", Values({3})}}, "d");
     EXPECT_THAT(ops, HasSubstr("_FusedElementwise"));
     EXPECT_THAT(ops, testing::Not(HasSubstr("Tanh")));

@@ -145,7 +145,7 @@ TEST_F(BadLoopsTest, AnExitIsTakenOnce) {
 
 // A node that never becomes ready keeps its inputs. The next loop that uses that memory must not find them.
 TEST_F(BadLoopsTest, AMergeTakesNothingThatAnEarlierLoopLeft) {
-  if (NodesAreStrewn()) GTEST_SKIP() << "a Merge of two loops has no one device that controls it";
+  if (NodesAreSpread()) GTEST_SKIP() << "a Merge of two loops has no one device that controls it";
   const auto& def = const_cast<tensorflow::GraphDef&>(g_.def());
   g_.Const("low", Tensor::Scalar(7.0f));
   g_.Const("high", Tensor::Scalar(100.0f));

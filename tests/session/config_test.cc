@@ -209,7 +209,7 @@ TEST(ConfigTest, SmallGraphsAreLeftAlone) {
 
 TEST(ConfigTest, ChecksAreStrippedOnRequest) {
   if (PassesAreOff()) GTEST_SKIP() << "is about what a pass does";
-  if (NodesAreStrewn()) GTEST_SKIP() << "what carries a value to another device stays, a check too";
+  if (NodesAreSpread()) GTEST_SKIP() << "what carries a value to another device stays, a check too";
   DefBuilder g;
   g.Const("a", Tensor::Scalar(std::numeric_limits<float>::infinity()));
   (*g.Float("checked", "CheckNumerics", {"a"})->mutable_attr())["message"].set_s("a is");
@@ -355,7 +355,7 @@ TEST(ConfigTest, SomeRunsAreMeasuredForTheCostModel) {
 }
 
 TEST(ConfigTest, PlacementByCostUsesTheSecondDeviceWhenItPays) {
-  if (NodesAreStrewn()) GTEST_SKIP() << "is about where nodes are placed";
+  if (NodesAreSpread()) GTEST_SKIP() << "is about where nodes are placed";
   DefBuilder g;
   g.ShapedPlaceholder("x", {1 << 16});
   for (const std::string chain : {"p", "q"}) {
@@ -439,7 +439,7 @@ TEST(ConfigTest, CpusUseTheBfcAllocatorByOptionOrEnvironment) {
 }
 
 TEST(ConfigTest, AStepBeyondTheLimitListsItsNodesOnDemand) {
-  if (NodesAreStrewn()) GTEST_SKIP() << "is about the nodes of one device";
+  if (NodesAreSpread()) GTEST_SKIP() << "is about the nodes of one device";
   SessionOptions options;
   options.cpu_bfc_limit_bytes = 16 << 20;
   options.fold_constants = false;
@@ -498,7 +498,7 @@ TEST(ConfigTest, ShapesAreWrittenIntoNodesOnDemand) {
 }
 
 TEST(ConfigTest, AStepBeyondTheLimitSaysWhoHoldsTheMemory) {
-  if (NodesAreStrewn()) GTEST_SKIP() << "is about the nodes of one device";
+  if (NodesAreSpread()) GTEST_SKIP() << "is about the nodes of one device";
   SessionOptions options;
   options.cpu_bfc_limit_bytes = 6 << 20;
   options.fold_constants = false;

@@ -251,7 +251,7 @@ TEST_F(CoordinationTest, ATemporaryVariableLivesForOneStep) {
   EXPECT_TRUE(errors::IsFailedPrecondition(Do("again"))) << "there is nothing left to destroy";
   EXPECT_TRUE(errors::IsNotFound(Do("wrong")));
   // A tensor that is sent to another device is a copy.
-  EXPECT_TRUE(NodesAreStrewn() || errors::IsFailedPrecondition(Do("late"))) << "its value is gone";
+  EXPECT_TRUE(NodesAreSpread() || errors::IsFailedPrecondition(Do("late"))) << "its value is gone";
   EXPECT_TRUE(errors::IsAlreadyExists(Do("twin")));
 }
 

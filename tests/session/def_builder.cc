@@ -81,7 +81,7 @@ std::unique_ptr<Session> SessionWith(const DefBuilder& graph, const SessionOptio
 
 bool PassesAreOff() { return std::getenv("MILLRACE_DISABLE_PASSES") != nullptr; }
 
-bool NodesAreStrewn() {
+bool NodesAreSpread() {
   const char* config = std::getenv("MILLRACE_TEST_CONFIG");
   if (config == nullptr) return false;
   const std::string_view items = config;

@@ -48,7 +48,7 @@ std::unique_ptr<Session> SessionWith(const DefBuilder& graph, const SessionOptio
 bool PassesAreOff();
 // Whether MILLRACE_TEST_CONFIG spreads nodes over two CPUs or over tasks, as do ./test --config=two-cpus and
 // cluster: tests of nodes on one device must be skipped then.
-bool NodesAreStrewn();
+bool NodesAreSpread();
 // Whether sessions have several tasks, as with ./test --config=cluster and cluster-grpc: errors name the task
 // that they are from, and there are more devices.
 bool InCluster();

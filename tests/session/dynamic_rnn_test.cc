@@ -166,7 +166,7 @@ TEST_P(DynamicRnnTest, ProductsOfTheInputsLeaveTheLoop) {
       for (int64_t e = 0; e < got[i].num_elements(); ++e)
         ASSERT_NEAR(got[i].data<double>()[e], want[i].data<double>()[e], 1e-12);
     }
-    if (PassesAreOff() || NodesAreStrewn()) continue;
+    if (PassesAreOff() || NodesAreSpread()) continue;
     std::string graphs;
     for (const std::string& bytes : metadata.partition_graphs) graphs += bytes;
     EXPECT_NE(graphs.find("BatchMatMulV2"), std::string::npos);
@@ -231,7 +231,7 @@ TEST_P(DynamicRnnTest, FactorsOfALoopsProductsArePackedBeforeIt) {
     options.output_partition_graphs = true;
     RunMetadata metadata;
     ASSERT_EQ(session.Run(options, feeds, fetches, {}, &results.emplace_back(), &metadata), Status());
-    if (PassesAreOff() || NodesAreStrewn()) continue;
+    if (PassesAreOff() || NodesAreSpread()) continue;
     std::string graphs;
     for (const std::string& bytes : metadata.partition_graphs) graphs += bytes;
     EXPECT_EQ(graphs.find("_PackMatrix") != std::string::npos, *off != 'l') << off;

@@ -304,7 +304,7 @@ std::vector<std::string> TracedNodes(Session& session, const Session::Feeds& fee
 }
 
 TEST_P(FunctionTest, NodesOfCalledFunctionsAreTraced) {
-  if (NodesAreStrewn()) GTEST_SKIP() << "is about which device a node runs on";
+  if (NodesAreSpread()) GTEST_SKIP() << "is about which device a node runs on";
   g_.Function(Twice().NoInline());
   g_.Function(FunctionBuilder("Outer")
                   .Arg("x: float")
@@ -330,7 +330,7 @@ TEST_P(FunctionTest, NodesOfCalledFunctionsAreTraced) {
 
 TEST_P(FunctionTest, FunctionsAreTracedWhereTheyRun) {
   if (GetParam().cpus < 2) GTEST_SKIP() << "one device";
-  if (NodesAreStrewn()) GTEST_SKIP() << "is about which device a node runs on";
+  if (NodesAreSpread()) GTEST_SKIP() << "is about which device a node runs on";
   g_.Function(FunctionBuilder("There")
                   .Arg("x: float")
                   .Ret("y: float")

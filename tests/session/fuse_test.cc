@@ -205,7 +205,7 @@ TEST(Fusion, AResidualThatIsBroadcastGivesTheWiderShape) {
 
 TEST(Fusion, ABadBiasIsAnErrorThatNamesTheNode) {
   if (PassesAreOff()) GTEST_SKIP() << "is about what a pass does";
-  if (NodesAreStrewn()) GTEST_SKIP() << "nodes on two devices are not fused";
+  if (NodesAreSpread()) GTEST_SKIP() << "nodes on two devices are not fused";
   Fusion f(1);
   f.MatMul(false, false);
   f.graph.Placeholder("bias");

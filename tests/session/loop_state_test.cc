@@ -175,7 +175,7 @@ TEST_P(LoopStateTest, ClosingTheSessionEndsABodyThatWaits) {
 }
 
 TEST_P(LoopStateTest, ATraceHasARowForEveryNodeOfEveryIteration) {
-  if (NodesAreStrewn()) GTEST_SKIP() << "there would be control loops";
+  if (NodesAreSpread()) GTEST_SKIP() << "there would be control loops";
   options_.disabled_passes.insert("all");
   g_.SumBelow("while", "n");
   g_.Add("nothing", "NoOp", {"^while/Exit_1"});
