@@ -34,7 +34,7 @@ std::unique_ptr<Session> MakeSession(const BenchGraph& graph, int threads) {
   SessionOptions options;
   options.inter_op_parallelism_threads = threads;
   options.intra_op_parallelism_threads = threads;
-  // The cases time what they say, not what is left of it after optimisation.
+  // Without the optimising passes, which would remove the work that the cases measure.
   options.disabled_passes = {"all"};
   auto session = NewSession(options);
   CheckOk(session.status());

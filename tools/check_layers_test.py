@@ -48,7 +48,7 @@ class CheckLayersTest(unittest.TestCase):
             "src/tensor/b_codec.h": '#include "tensorflow/core/x.pb.h"\n',
             "src/base/a_test.cc": '#include "tensor/b.h"\n',
             "src/kernels/cpu/k.cc": '#include <Eigen/Core>\n#include <dnnl.hpp>\n',
-            "bench/kernels/rival.cc": '#include <dnnl.hpp>\n',
+            "bench/kernels/baseline.cc": '#include <dnnl.hpp>\n',
             "src/kernels/CMakeLists.txt": "mr_library(kernels SOURCES a.cc DEPS kernels_loops tensor base LINK x)\n",
             "src/kernels/cpu/loops/CMakeLists.txt": "mr_library(kernels_loops SOURCES a.cc DEPS base)\n",
             "tests/t/helper.h": '#include "tensorflow/core/x.pb.h"\n',

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cost of the C API over that of the engine, on one thread.
+// The cost that the C API adds to that of the engine, on one thread.
 //
 //   run/{noop,feed_fetch}/{cpp,c}  one Run: by a callable of the C++ session, and by TF_SessionRun, which
 //                                  makes and deletes the output tensor, too
 //   eager/{add,matmul}             an op from TFE_NewOp to TFE_DeleteOp, with its result: scalars, by 1 to 8
 //                                  threads, and products of n x n
-//   kernel/matmul                  its rival: the same kernel alone, which allocates its result
-//   matmul_in_turns                both by turns in one loop: the median of the differences of neighbours
+//   kernel/matmul                  its baseline: the same kernel alone, which allocates its result
+//   matmul_in_turns                both alternately in one loop: the median of the differences of pairs
 //   run/matmul/cpp                 the product of 256 x 256 in a Run of a callable
 //   user_kernel/{never,may}_block  a Run of a chain of kernels that are written in C and forward their input
 //   build/{const,add}              operations per second from TF_NewOperation to TF_FinishOperation: distinct
@@ -169,7 +169,7 @@ void Eager(benchmark::State& state, const char* name, int64_t size) {
   TF_DeleteStatus(status);
 }
 
-// One op at a time, from its making to its end.
+// One op at a time, from its creation to its deletion.
 class EagerOp {
  public:
   EagerOp(const char* name, int64_t size) : name_(name) {
@@ -206,7 +206,7 @@ class EagerOp {
   TFE_TensorHandle* x_;
 };
 
-// The kernel that an op has, with nothing around it.
+// The kernel of an op, called directly.
 class KernelAlone {
  public:
   KernelAlone(const char* name, int64_t size)
@@ -265,8 +265,8 @@ void KernelMatMul(benchmark::State& state) {
   for (auto _ : state) kernel.Run();
 }
 
-// The machine's clock and caches change slowly against a pair of calls, so that they cancel out in the
-// difference of neighbours; the spread of these differences says how much that figure is worth.
+// The machine's clock and caches change slowly compared to a pair of calls, so that they cancel out in the
+// difference of a pair. The spread of the differences shows how reliable the figure is.
 void MatMulInTurns(benchmark::State& state) {
   EagerOp op("MatMul", state.range(0));
   KernelAlone kernel("MatMul", state.range(0));
@@ -317,7 +317,7 @@ void RegisterForward(const char* name, bool may_block) {
   TF_DeleteStatus(status);
 }
 
-// `range(0)` calls one after the other, `range(1)` such chains.
+// `range(0)` calls in sequence, in `range(1)` chains.
 void UserKernels(benchmark::State& state, bool may_block) {
   static const bool registered = [] {
     RegisterForward("BenchMayBlock", true);

@@ -1,19 +1,18 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages between two processes of one machine, and steps on them. The other process is forked at the start.
+// Messages between two processes of one machine, and steps on both. The other process is forked at the start.
 //
-//   recv_tensor/BYTES     RecvTensor of a tensor of so many bytes in one message (counter bytes_per_second)
+//   recv_tensor/BYTES     RecvTensor of a tensor of this size in one message (counter bytes_per_second)
 //   recv_chunks/BYTES     the same in chunks, each a message
 //   recv_socket/BYTES     the same through TCP connections beside gRPC
 //   recv_shared/BYTES     the same through shared memory
-//   bare_unary/BYTES      their rival: a synchronous unary call of gRPC whose response has so many bytes
-//   raw_tcp/BYTES         so many bytes through a socket into a buffer that is used again
-//   memcpy/BYTES          what a copy of so many bytes costs
-//   step_empty/TASKS      a step of one NoOp at each of so many tasks, this one among them, by calls to the
-//   master
-//                         of this process
-//   step_feed_fetch       one float there and back
+//   bare_unary/BYTES      their baseline: a synchronous unary call of gRPC whose response has this size
+//   raw_tcp/BYTES         this number of bytes through a socket into a reused buffer
+//   memcpy/BYTES          the cost of a copy of this size
+//   step_empty/TASKS      a step of one NoOp at each of TASKS tasks, this one included, by calls to the
+//                         master of this process
+//   step_feed_fetch       a step that feeds and fetches one float
 //   step_direct           a feed and a fetch in a direct session
 //   step_own_task         the same in a session whose target is the server of this process
 //   softmax_direct        a step of softmax regression on 100 digits in a direct session
@@ -85,7 +84,7 @@ ServerOptions Options(int task) {
 
 // ---- The other process
 
-// Answers a call with as many bytes as its request, a number, says.
+// Answers a call with the number of bytes that its request contains.
 class BareService : public grpc::Service {
  public:
   BareService() {
@@ -112,7 +111,7 @@ class BareService : public grpc::Service {
 
 enum class Way { kMessage, kChunks, kSocket, kShared, kAll };
 
-// The ways of large tensors of one end.
+// The channels for large tensors at one end.
 std::unique_ptr<TensorChannels> Channels(Transport& transport, std::shared_ptr<HeldTensors> held, Way way) {
   std::vector<std::unique_ptr<TensorChannel>> channels;
   auto messages = std::make_unique<MessageChannel>(transport, MessageChannel::Options{0, 4 << 20});
@@ -174,7 +173,7 @@ int ListenOn(int port) {
   return fd;
 }
 
-// Writes as many bytes as each number that it reads.
+// Reads numbers, and writes that many bytes for each.
 void ServeRawTcp(int listening) {
   std::string bytes;
   while (true) {

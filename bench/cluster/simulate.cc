@@ -19,7 +19,7 @@ double Now(clockid_t clock) {
   return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) * 1e-6;
 }
 
-// Milliseconds of a part: elapsed, and of the processor.
+// Milliseconds of a part: wall time and processor time.
 struct Cost {
   double wall_ms = -Now(CLOCK_MONOTONIC), cpu_ms = -Now(CLOCK_PROCESS_CPUTIME_ID);
   void End() {
@@ -55,7 +55,7 @@ Status SimulateOne(int tasks, int nodes_per_task, bool last) {
   step.End();
   Cost close;
   MR_RETURN_IF_ERROR(cluster->master().CloseSession(session->handle()));
-  session.reset();  // the last reference: takes leave of the tasks
+  session.reset();  // the last reference: closes the sessions of the tasks
   close.End();
   const auto broadcasts = cluster->network().broadcasts();
   std::printf(

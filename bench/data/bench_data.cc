@@ -10,7 +10,7 @@
 //   data/records/N            a TFRecord file of 10^6 small Examples, shuffled by 1,000, in batches of N,
 //   parsed
 //                             by two threads, which also read
-//   data/records_by_hand/N    the rival: a loop over the engine's readers on the calling thread
+//   data/records_by_hand/N    the baseline: a loop over the engine's readers on the calling thread
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -36,7 +36,7 @@ const std::vector<PartialShape> kScalar = {PartialShape({})};
 const std::vector<PartialShape> kAny = {PartialShape()};
 const std::vector<DataType> kNone;
 
-// A pipeline that is read by "next"; iterators start again at its end. Nodes go by their names.
+// A pipeline that is read by the node "next"; iterators start again at its end. Nodes are found by name.
 struct PipelineBench {
   std::string Add(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
                   const AttrMap& attrs) {
@@ -200,7 +200,7 @@ void Records(benchmark::State& state) {
   b.Measure(state);
 }
 
-// What a program would write over the readers: one thread.
+// What a program would write with the readers: one thread.
 void RecordsByHand(benchmark::State& state) {
   const io::FeatureTable table = *io::FeatureTable::Make(Features());
   const auto size = static_cast<size_t>(state.range(0));

@@ -8,7 +8,7 @@
 //   <allocator>_mix       holds 1000 blocks of 1 B to 1 MiB (every power of two is equally likely); the pair
 //                         frees a random block and allocates one of a random size
 //
-// <allocator>: bfc (BfcAllocator), cpu (the process-wide allocator), malloc (the rival).
+// <allocator>: bfc (BfcAllocator), cpu (the process-wide allocator), malloc (the baseline).
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -49,7 +49,7 @@ template <Allocator& (*kGet)()>
 void Mix(benchmark::State& state) {
   Allocator& allocator = kGet();
   std::mt19937 random(1);
-  // Drawn beforehand, so that only memory is measured.
+  // Drawn beforehand, so that only the allocator is measured.
   std::vector<std::pair<size_t, size_t>> steps(1 << 16);
   const auto size = [&] { return (size_t{1} << random() % 20) + random() % 64; };
   for (auto& [index, bytes] : steps) {

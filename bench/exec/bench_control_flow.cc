@@ -96,7 +96,7 @@ void NestedLoop(benchmark::State& state, int64_t parallel) {
   outer.Close(g.Binary("outer/add", "Add", outer.body, one));
   Node* all = g.NoOp("all");
   g.Control(outer.exit, all);
-  // The loop within is no input of what comes out, so it is asked for by name.
+  // The result does not depend on the inner loop, so the loop is a target.
   const std::unique_ptr<Session> session = bench::MakeSession(g, static_cast<int>(state.range(1)));
   const Session::CallableHandle handle = bench::MakeCallable(*session, {}, {}, {"all", "outer/result"});
   for (int i = 0; i < 8; ++i) bench::RunOrDie(*session, handle, {});

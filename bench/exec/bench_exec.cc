@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the executor costs per node. Each case runs one step of a graph of N nodes through a callable; the
+// The cost of the executor per node. Each case runs one step of a graph of N nodes through a callable; the
 // counter ns_per_node is the time of the step divided by N. The second argument of a case is the number of
 // threads.
 //
@@ -12,7 +12,7 @@
 //   while_loop/…, cond/…: bench_control_flow.cc
 //   plain_chain/N   the lower bound: the same additions in a C++ loop through a function pointer
 //
-// Rivals on one machine are in bench/README.md.
+// Baselines on one machine are in bench/README.md.
 #include <benchmark/benchmark.h>
 
 #include <memory>

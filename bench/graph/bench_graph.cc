@@ -15,7 +15,7 @@
 //   resnet50_values/2            no figure of time: all of these compute the same
 //
 // Counters of resnet50, in a process that runs one case only: setup_mb, the peak of building the model and
-// running it once; run_mb, the peak of later Runs. Both are over what the process had before.
+// running it once; run_mb, the peak of later Runs. Both are beyond what the process had before.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

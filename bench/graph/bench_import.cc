@@ -3,12 +3,12 @@
 //
 // A GraphDef of 100 MB: a chain of 25 products with constants of 4 MB, each in tensor_content.
 //
-//   import/copy            the rival: the constants' bytes copied once into new memory
+//   import/copy            the baseline: the constants' bytes copied once into new memory
 //   import/parse           the bytes parsed, nothing more
 //   import/c_api           TF_GraphImportGraphDef of the bytes
 //   import/session_const   Session::Create of a GraphDef that stays with the caller
 //   import/session_move    the bytes parsed, and Session::Create of a GraphDef that is given away
-//   first_result/read_and_run   the rival: the file's bytes read into memory, and one Run of a warm session
+//   first_result/read_and_run   the baseline: the file's bytes read into memory, one Run of a warm session
 //   first_result/c_api     the file's bytes read into memory, imported by the C API, one Run
 //   first_result/cpp       the file mapped and parsed, a session, one Run
 //   first_result/saved_model       the same graph as a SavedModel: SavedModelBundle::Load, one Run
@@ -110,7 +110,7 @@ double StatusMb(const std::string& key) {
 
 // A folder with the graph as a SavedModel.
 const std::string& ModelDir() {
-  static const std::string& dir = *new std::string([] {  // outlives what removes the folder at exit
+  static const std::string& dir = *new std::string([] {  // never destroyed: used at exit
     const std::string name = Path() + ".model";
     std::filesystem::create_directories(name);
     tensorflow::SavedModel model;
@@ -124,7 +124,7 @@ const std::string& ModelDir() {
   return dir;
 }
 
-// Measures the growth of the process from its making on.
+// Measures the growth of the process from its construction on.
 class Peak {
  public:
   Peak() {

@@ -33,7 +33,7 @@ struct Config {
   Weights weights = Weights::kConstants;
 };
 
-// Ready to run.
+// A model that is ready to run.
 class MillraceModel {
  public:
   MillraceModel(int64_t batch, const Config& config, int threads) {
@@ -85,7 +85,7 @@ class MillraceModel {
   std::vector<Tensor> feeds_;
 };
 
-// A line of /proc/self/status in MB.
+// The value of a line of /proc/self/status, in MB.
 double StatusMb(const std::string& key) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
@@ -97,10 +97,10 @@ double StatusMb(const std::string& key) {
 // From now on VmHWM is the peak since this call.
 void ResetPeak() { std::ofstream("/proc/self/clear_refs") << 5; }
 
-// What the process had before the first case.
+// The memory of the process before the first case.
 const double base_mb = StatusMb("VmRSS");
 
-// The model of the case that runs; kept from one attempt of the library to the next.
+// The model of the running case, kept between the calls that the benchmark library makes for it.
 struct Current {
   std::string name;
   std::function<std::vector<float>()> run;
@@ -126,7 +126,7 @@ void Time(benchmark::State& state, const std::string& name, int64_t batch, const
       benchmark::Counter(8.18 * static_cast<double>(batch), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-// The farthest that `got` is from `want`, relative to the largest value.
+// The largest difference of `got` and `want`, relative to the largest value.
 [[maybe_unused]] double Difference(const std::vector<float>& want, const std::vector<float>& got) {
   if (want.size() != got.size()) return INFINITY;
   double largest = 0, difference = 0;
@@ -187,18 +187,18 @@ void RegisterResnet50() {
     add("resnet50_nchw", {{}, true});
     add("resnet50_nchw_passes_off", {{"all"}, true});
 #ifdef MR_HAVE_LIBTORCH
-    const auto rival = [&](const std::string& name, LibtorchForm form) {
+    const auto baseline = [&](const std::string& name, LibtorchForm form) {
       Add(name + size, [=](benchmark::State& state) {
         Time(state, name + size + "/" + std::to_string(state.range(0)), batch, [&] {
           return std::make_unique<LibtorchResnet50>(form, batch, static_cast<int>(state.range(0)));
         });
       });
     };
-    rival("resnet50_libtorch_contiguous", LibtorchForm::kContiguous);
-    rival("resnet50_libtorch_channels_last", LibtorchForm::kChannelsLast);
-    rival("resnet50_libtorch_frozen", LibtorchForm::kFrozen);
-    rival("resnet50_libtorch_frozen_channels_last", LibtorchForm::kFrozenLast);
-    rival("resnet50_libtorch_optimized", LibtorchForm::kOptimized);
+    baseline("resnet50_libtorch_contiguous", LibtorchForm::kContiguous);
+    baseline("resnet50_libtorch_channels_last", LibtorchForm::kChannelsLast);
+    baseline("resnet50_libtorch_frozen", LibtorchForm::kFrozen);
+    baseline("resnet50_libtorch_frozen_channels_last", LibtorchForm::kFrozenLast);
+    baseline("resnet50_libtorch_optimized", LibtorchForm::kOptimized);
 #endif
   }
 #ifdef MR_HAVE_LIBTORCH

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The rival of the inference benchmarks. No header of torch is seen from here.
+// The baseline of the inference benchmarks. No header of torch is seen from here.
 #pragma once
 
 #include <cstdint>

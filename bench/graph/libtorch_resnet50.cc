@@ -49,7 +49,7 @@ DenseLayer MakeDense(int64_t in, int64_t out) {
   return made;
 }
 
-// Makes the weights in the first pass, in which values are nothing.
+// Makes the weights in the first pass, which computes no values.
 class WeightsNet {
  public:
   using Value = int;

@@ -34,7 +34,7 @@ constexpr int kTensors = 16;
 constexpr int64_t kElements = 16 << 20;
 constexpr size_t kBytes = kElements * sizeof(float);
 
-// Without anything that waits for the disk: Env::RenameFile makes the new name durable, too.
+// Nothing here waits for the disk; Env::RenameFile would sync the new name.
 class UnsyncedEnv : public EnvWrapper {
  public:
   using EnvWrapper::EnvWrapper;

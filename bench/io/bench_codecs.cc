@@ -97,7 +97,7 @@ std::string HostileGif() {
          std::string(4, '\0') + side + side + std::string("\0\x02\x01\x05\0;", 6);
 }
 
-// The address space that the process has, or the most that it ever had, in bytes.
+// The address space of the process, or its peak, in bytes.
 double AddressSpace(const char* name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

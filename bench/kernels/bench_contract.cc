@@ -16,9 +16,9 @@
 //       _packed: B was packed beforehand
 //   max_pool|avg_pool/SHAPE, max_pool_grad|avg_pool_grad/SHAPE
 //
-// Each with the suffix _onednn where libdnnl-dev is installed: tensors as they lie, filters brought into
-// oneDNN's layout each time. conv_*_blocked: oneDNN with the layouts that it likes best, bringing tensors
-// there not counted. max_pool_grad_onednn is given the positions of the maxima, max_pool_grad_onednn_fresh
+// Each with the suffix _onednn where libdnnl-dev is installed: tensors in their layout, filters converted to
+// oneDNN's layout each time. conv_*_blocked: oneDNN with the layouts that it prefers, without the time of
+// converting tensors. max_pool_grad_onednn is given the positions of the maxima, max_pool_grad_onednn_fresh
 // finds them itself, as the engine does. Each product and convolution with _loop: plain loops, one thread.
 #include <benchmark/benchmark.h>
 
@@ -34,7 +34,7 @@
 #include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/contract/pool.h"
 #ifdef MR_HAVE_ONEDNN
-#include "bench/kernels/onednn_rival.h"
+#include "bench/kernels/onednn_baseline.h"
 #endif
 
 namespace millrace::bench {
@@ -156,14 +156,14 @@ struct ConvWay {
   ConvFn run;
   LoopFn loop;
 #ifdef MR_HAVE_ONEDNN
-  ConvPass rival;
+  ConvPass baseline;
 #endif
 };
 
 #ifdef MR_HAVE_ONEDNN
-#define MR_RIVAL(pass) , pass
+#define MR_BASELINE(pass) , pass
 #else
-#define MR_RIVAL(pass)
+#define MR_BASELINE(pass)
 #endif
 
 const ConvWay kConvWays[] = {
@@ -173,24 +173,24 @@ const ConvWay kConvWays[] = {
      },
      [](const cpu::ConvParams& p, ConvData& d) {
        LoopConv(p, d.image.data(), d.filter.data(), d.output.data());
-     } MR_RIVAL(ConvPass::kForward)},
+     } MR_BASELINE(ConvPass::kForward)},
     {"conv_dx",
      [](const cpu::ConvPlan& plan, ConvData& d, cpu::Parallel& parallel) {
        plan.BackpropInput(d.filter.data(), d.output.data(), d.image.data(), parallel);
      },
      [](const cpu::ConvParams& p, ConvData& d) {
        LoopConvBackpropInput(p, d.filter.data(), d.output.data(), d.image.data());
-     } MR_RIVAL(ConvPass::kBackpropInput)},
+     } MR_BASELINE(ConvPass::kBackpropInput)},
     {"conv_dw",
      [](const cpu::ConvPlan& plan, ConvData& d, cpu::Parallel& parallel) {
        plan.BackpropFilter(d.image.data(), d.output.data(), d.filter.data(), parallel);
      },
      [](const cpu::ConvParams& p, ConvData& d) {
        LoopConvBackpropFilter(p, d.image.data(), d.output.data(), d.filter.data());
-     } MR_RIVAL(ConvPass::kBackpropFilter)},
+     } MR_BASELINE(ConvPass::kBackpropFilter)},
 };
 
-// The filter brought into the order of the inner loops beforehand, as for weights that stay the same.
+// The filter is packed in the order of the inner loops beforehand, as for weights that do not change.
 void RegisterPackedConv(const ConvCase& c) {
   const cpu::ConvParams p = c.params;
   if (!cpu::ConvPlan(p).packing().has_value()) return;
@@ -216,7 +216,7 @@ void RegisterPackedConv(const ConvCase& c) {
 
 void RegisterConv(const ConvWay& way, const ConvCase& c) {
   const cpu::ConvParams p = c.params;
-  // Taps that fall on padding are counted, as everywhere.
+  // Products with padding are counted, as usual.
   const double flops = 2.0 * static_cast<double>(p.batch * p.out_h * p.out_w * p.out_c) *
                        static_cast<double>(p.filter_h * p.filter_w * p.in_c);
   const std::string name = way.name, shape = std::string("/") + c.name;
@@ -237,8 +237,8 @@ void RegisterConv(const ConvWay& way, const ConvCase& c) {
         [=](benchmark::State& state, int threads) {
           ConvData data(p);
           SetOneDnnThreads(threads);
-          const auto op =
-              OneDnnConv(way.rival, p, {data.image.data(), data.filter.data(), data.output.data()}, blocked);
+          const auto op = OneDnnConv(way.baseline, p,
+                                     {data.image.data(), data.filter.data(), data.output.data()}, blocked);
           Loop(state, [&] { op->Run(); });
           CountRate(state, "GFLOP/s", flops);
         },
@@ -347,7 +347,7 @@ struct PoolWay {
   const char* name;
   PoolFn run;
 #ifdef MR_HAVE_ONEDNN
-  PoolPass rival;
+  PoolPass baseline;
 #endif
 };
 
@@ -355,19 +355,19 @@ const PoolWay kPoolWays[] = {
     {"max_pool",
      [](const cpu::PoolParams& p, float* image, float* output, const float*, cpu::Parallel& parallel) {
        cpu::MaxPool(p, image, output, parallel);
-     } MR_RIVAL(PoolPass::kMax)},
+     } MR_BASELINE(PoolPass::kMax)},
     {"max_pool_grad",
      [](const cpu::PoolParams& p, float* image, float* output, const float* seen, cpu::Parallel& parallel) {
        cpu::MaxPoolGrad(p, seen, output, image, parallel);
-     } MR_RIVAL(PoolPass::kMaxGrad)},
+     } MR_BASELINE(PoolPass::kMaxGrad)},
     {"avg_pool",
      [](const cpu::PoolParams& p, float* image, float* output, const float*, cpu::Parallel& parallel) {
        cpu::AvgPool(p, image, output, parallel);
-     } MR_RIVAL(PoolPass::kAvg)},
+     } MR_BASELINE(PoolPass::kAvg)},
     {"avg_pool_grad",
      [](const cpu::PoolParams& p, float* image, float* output, const float*, cpu::Parallel& parallel) {
        cpu::AvgPoolGrad(p, output, image, parallel);
-     } MR_RIVAL(PoolPass::kAvgGrad)},
+     } MR_BASELINE(PoolPass::kAvgGrad)},
 };
 
 void RegisterPool(const PoolWay& way, const PoolCase& c) {
@@ -386,7 +386,7 @@ void RegisterPool(const PoolWay& way, const PoolCase& c) {
       },
       kMaxThreads);
 #ifdef MR_HAVE_ONEDNN
-  const auto rival = [=](const char* suffix, PoolPass pass) {
+  const auto baseline = [=](const char* suffix, PoolPass pass) {
     RegisterThreads(
         name + suffix + shape,
         [=](benchmark::State& state, int threads) {
@@ -398,8 +398,8 @@ void RegisterPool(const PoolWay& way, const PoolCase& c) {
         },
         kMaxThreads);
   };
-  rival("_onednn", way.rival);
-  if (way.rival == PoolPass::kMaxGrad) rival("_onednn_fresh", PoolPass::kMaxBoth);
+  baseline("_onednn", way.baseline);
+  if (way.baseline == PoolPass::kMaxGrad) baseline("_onednn_fresh", PoolPass::kMaxBoth);
 #endif
 }
 

@@ -33,7 +33,7 @@ double MsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// Memory as tensors have it.
+// Aligned memory, like that of tensors.
 class Floats {
  public:
   Floats() = default;

@@ -69,7 +69,7 @@ void Step(benchmark::State& state, Chain chain, bool fused) {
   SessionOptions options;
   options.inter_op_parallelism_threads = options.intra_op_parallelism_threads =
       static_cast<int>(state.range(1));
-  options.cpu_bfc_limit_bytes = int64_t{1} << 30;  // which keeps memory, so that no case pays for fresh pages
+  options.cpu_bfc_limit_bytes = int64_t{1} << 30;  // keeps its memory, so that no case allocates new pages
   for (const PassInfo& pass : OptionalPasses()) {
     if (!fused || std::string_view(pass.name) != "elementwise") options.disabled_passes.insert(pass.name);
   }
@@ -84,7 +84,7 @@ void Step(benchmark::State& state, Chain chain, bool fused) {
   bench::CountRate(state, "GB/s", static_cast<double>(2 * n) * sizeof(float));
 }
 
-// A value within a chain that is wanted outside, too, as gradients do.
+// A value within a chain that is also used outside, as by gradients.
 void Saved(benchmark::State& state, bool one) {
   const int64_t n = state.range(0);
   BenchGraph g;

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "bench/kernels/bench_util.h"
-#include "bench/kernels/eigen_rival.h"
+#include "bench/kernels/eigen_baseline.h"
 #include "bench/kernels/limits.h"
 #include "bench/kernels/plain_loops.h"
 #include "kernels/cpu/contract/isa.h"
@@ -37,7 +37,7 @@ namespace {
 constexpr int kMaxThreads = 2;
 constexpr int64_t kColumns = 1000;
 
-// Random floats that begin at a cache line, as those of tensors do.
+// Random floats, aligned to a cache line like tensors.
 class Floats {
  public:
   explicit Floats(int64_t count) : room_(RandomFloats(count + kLine)) {}

@@ -15,7 +15,7 @@
 namespace millrace::bench {
 namespace {
 
-// Calls fn(first element of the input pixel, of the output pixel, of the tap) for every pair that meets.
+// Calls fn(offset of the input pixel, of the output pixel, of the filter's element) for each product.
 template <typename Fn>
 __attribute__((always_inline)) inline void ForEachTap(const cpu::ConvParams& p, const Fn& fn) {
   for (int64_t n = 0; n < p.batch; ++n) {

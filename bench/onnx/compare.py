@@ -32,7 +32,7 @@ import millrace as tf
 PAUSE = 0.2  # seconds between turns: idle threads of either engine wait actively for a while
 
 
-class Rival:
+class Baseline:
     """ONNX Runtime in a process of its own."""
 
     def __init__(self, builder: Builder, model: bytes, folder: str, modules: str, threads: int) -> None:
@@ -47,7 +47,7 @@ class Rival:
             inputs.append({"name": name, "type": kind, "dims": list(value.shape), "file": at})
         with open(os.path.join(folder, "inputs.json"), "w", encoding="utf-8") as text:
             json.dump(inputs, text)
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rival.js")
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "baseline.js")
         self.process = subprocess.Popen(
             ["node", script, path, os.path.join(folder, "inputs.json"), str(threads)],
             stdin=subprocess.PIPE,
@@ -95,20 +95,20 @@ def compare(network: str, batch: int, threads: int, args: argparse.Namespace) ->
             values = [value for _, value in builder.feeds]
             result = step(*values)
             best_ms(lambda: step(*values), 30)  # the choice of threads is made, too
-            rival = Rival(builder, builder.model(output), folder, args.modules, threads)
-            mine = result.reshape(-1)[: len(rival.values)]
-            difference = np.abs(mine - rival.values).max() / np.abs(rival.values).max()
+            baseline = Baseline(builder, builder.model(output), folder, args.modules, threads)
+            mine = result.reshape(-1)[: len(baseline.values)]
+            difference = np.abs(mine - baseline.values).max() / np.abs(baseline.values).max()
             if not difference < 1e-4:
                 raise SystemExit(f"compare.py: {network}: the results differ by {difference:.1e}")
-            own, other = best_ms(lambda: step(*values), 3), rival.ms(3)
+            own, other = best_ms(lambda: step(*values), 3), baseline.ms(3)
             rounds = 6
             repeats = max(1, int(args.seconds * 1e3 / rounds / (own + other)))
             for _ in range(rounds):
                 time.sleep(PAUSE)
                 own = min(own, best_ms(lambda: step(*values), repeats))
                 time.sleep(PAUSE)
-                other = min(other, rival.ms(repeats))
-            rival.close()
+                other = min(other, baseline.ms(repeats))
+            baseline.close()
     print(f"| {network}/{batch} | {threads} | {own:.2f} | {other:.2f} | {own / other:.2f} |", flush=True)
 
 

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What more threads bring: each row with 1, 2, 4, 8 and 16 threads, as far as the machine has cores, beside
-// libtorch where libtorch-dev is installed. All cases of a row run in turns, so that a machine whose speed
-// changes slows all of them. The best time of a case counts.
+// The speed-up by threads: each row with 1, 2, 4, 8 and 16 threads, as far as the machine has cores, beside
+// libtorch where libtorch-dev is installed. The cases of a row run alternately, so that changes of the
+// machine's speed affect all of them. The best time of a case counts.
 //
-//   bench_scaling [--filter=TEXT] [--threads=N] [--rounds=N] [--ms=N] [--rivals=0|1]
+//   bench_scaling [--filter=TEXT] [--threads=N] [--rounds=N] [--ms=N] [--baselines=0|1]
 //                [--out=FILE] [--trace=FOLDER]
 //
 // --filter: rows whose name contains TEXT; --threads: at most N; --rounds: samples of a case (15); --ms:
-// length of a sample (30); --rivals: whether they run, too (1); --out: the figures as JSON, which
+// length of a sample (30); --baselines: whether libtorch runs, too (1); --out: the figures as JSON, which
 // bench/scaling/plot.py draws; --trace: one more step of each case is traced into FOLDER/ROW.THREADS.pb,
 // which `millrace trace` shows.
 #include <algorithm>
@@ -35,14 +35,14 @@ struct Options {
   int threads = static_cast<int>(std::thread::hardware_concurrency());
   int rounds = 15;
   int ms = 30;
-  bool rivals = true;
+  bool baselines = true;
   std::string out;
   std::string trace;
 };
 
 struct Case {
   int threads;
-  bool rival;
+  bool baseline;
   Step step;
   int repeats = 1;
   double best_us = std::numeric_limits<double>::infinity();
@@ -63,7 +63,7 @@ void Measure(const Options& options, std::vector<Case>* cases) {
   }
   for (int round = 0; round < options.rounds; ++round) {
     for (Case& c : *cases) {
-      // The threads of the case before may still look for work.
+      // The threads of the previous case may still look for work.
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       RunUs(c.step, std::min(c.repeats, 10));
       c.best_us = std::min(c.best_us, RunUs(c.step, c.repeats));
@@ -71,24 +71,24 @@ void Measure(const Options& options, std::vector<Case>* cases) {
   }
 }
 
-// Microseconds; behind them, in brackets, how many times faster than with one thread.
+// Microseconds, and in brackets the speed-up over one thread.
 void Print(const ScalingRow& row, const std::vector<Case>& cases) {
   std::printf("%-20.*s", static_cast<int>(row.name.size()), row.name.data());
-  double one = 0, best_rival = std::numeric_limits<double>::infinity(), best = best_rival;
+  double one = 0, best_baseline = std::numeric_limits<double>::infinity(), best = best_baseline;
   for (const Case& c : cases) {
     if (c.threads == 1) one = c.best_us;
-    (c.rival ? best_rival : best) = std::min(c.rival ? best_rival : best, c.best_us);
-    std::printf(" %s%d: %.1f (%.2f)", c.rival ? "torch/" : "", c.threads, c.best_us, one / c.best_us);
+    (c.baseline ? best_baseline : best) = std::min(c.baseline ? best_baseline : best, c.best_us);
+    std::printf(" %s%d: %.1f (%.2f)", c.baseline ? "torch/" : "", c.threads, c.best_us, one / c.best_us);
   }
-  if (best_rival < std::numeric_limits<double>::infinity())
-    std::printf("  of the rival: %.2f", best / best_rival);
+  if (best_baseline < std::numeric_limits<double>::infinity())
+    std::printf("  of the baseline: %.2f", best / best_baseline);
   std::printf("\n");
   std::fflush(stdout);
 }
 
 void Trace(const Options& options, const ScalingRow& row, const std::vector<Case>& cases) {
   for (const Case& c : cases) {
-    if (c.rival) continue;
+    if (c.baseline) continue;
     trace_file = options.trace + '/' + std::string(row.name) + '.' + std::to_string(c.threads) + ".pb";
     c.step();
     trace_file.clear();
@@ -99,7 +99,7 @@ void Write(const ScalingRow& row, const std::vector<Case>& cases, JsonWriter* js
   json->BeginObject().Field("name", row.name).Field("what", row.what);
   json->Key("cases").BeginArray();
   for (const Case& c : cases) {
-    json->BeginObject().Field("engine", c.rival ? "libtorch" : "millrace");
+    json->BeginObject().Field("engine", c.baseline ? "libtorch" : "millrace");
     json->Field("threads", c.threads).Field("us", c.best_us).EndObject();
   }
   json->EndArray().EndObject();
@@ -112,15 +112,15 @@ int Main(const Options& options) {
   for (const ScalingRow& row : ScalingRows()) {
     if (row.name.find(options.filter) == std::string_view::npos) continue;
     std::vector<Case> cases;
-    for (const bool rival : {false, true}) {
-      if (rival && !options.rivals) continue;
+    for (const bool baseline : {false, true}) {
+      if (baseline && !options.baselines) continue;
       for (int threads = 1; threads <= options.threads; threads *= 2) {
 #ifdef MR_HAVE_LIBTORCH
-        Step step = rival ? MakeTorchStep(row.name, threads) : row.make(threads);
+        Step step = baseline ? MakeTorchStep(row.name, threads) : row.make(threads);
 #else
-        Step step = rival ? nullptr : row.make(threads);
+        Step step = baseline ? nullptr : row.make(threads);
 #endif
-        if (step != nullptr) cases.push_back({threads, rival, std::move(step)});
+        if (step != nullptr) cases.push_back({threads, baseline, std::move(step)});
       }
     }
     Measure(options, &cases);
@@ -152,8 +152,8 @@ bool Parse(int argc, char** argv, Options* options) {
       options->out = value;
     } else if (name == "--trace") {
       options->trace = value;
-    } else if (name == "--rivals") {
-      options->rivals = value != "0";
+    } else if (name == "--baselines") {
+      options->baselines = value != "0";
     } else if (!(name == "--threads" && number(value, &options->threads)) &&
                !(name == "--rounds" && number(value, &options->rounds)) &&
                !(name == "--ms" && number(value, &options->ms))) {
@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
   millrace::bench::Options options;
   if (!millrace::bench::Parse(argc, argv, &options)) {
     std::fprintf(stderr,
-                 "usage: bench_scaling [--filter=TEXT] [--threads=N] [--rounds=N] [--ms=N] [--rivals=0|1] "
+                 "usage: bench_scaling [--filter=TEXT] [--threads=N] [--rounds=N] [--ms=N] [--baselines=0|1] "
                  "[--out=FILE] [--trace=FOLDER]\n");
     return 2;
   }

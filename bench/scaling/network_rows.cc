@@ -116,7 +116,7 @@ Output LayerNorm(const Scope& scope, const Output& x) {
 
 }  // namespace
 
-// Vaswani et al. (2017), with norms after the sums and gelu by erf.
+// Vaswani et al. (2017), with normalisation after the sums, and GELU computed with erf.
 Step Transformer(int threads) {
   constexpr int64_t kWidth = kTransformerWidth, kDepth = kWidth / kTransformerHeads;
   const Scope scope = Scope::NewRootScope();

@@ -6,7 +6,7 @@
 usage: plot.py FIGURES.json PICTURE.svg
 
 FIGURES.json is what `bench_scaling --out=FIGURES.json` wrote. The picture shows, for each row, how many times
-faster the step is with the most threads than with one, beside the rival's. The same figures go to the
+faster the step is with the most threads than with one, beside the baseline's. The same figures go to the
 standard output as a Markdown table.
 """
 
@@ -36,9 +36,9 @@ def table(rows: list[dict[str, Any]], threads: int) -> str:
         "|---|---|---|---|---|---|",
     ]
     for row in rows:
-        own, rival = times(row, "millrace"), times(row, "libtorch")
-        beside = f"{rival[1]:,.0f} / {rival[threads]:,.0f}" if rival else "-"
-        ratio = f"{min(own.values()) / min(rival.values()):.2f}" if rival else "-"
+        own, baseline = times(row, "millrace"), times(row, "libtorch")
+        beside = f"{baseline[1]:,.0f} / {baseline[threads]:,.0f}" if baseline else "-"
+        ratio = f"{min(own.values()) / min(baseline.values()):.2f}" if baseline else "-"
         lines.append(
             f"| {row['name']}: {row['what']} | {own[1]:,.0f} | {own[threads]:,.0f} | {speedup(own):.2f} "
             f"| {beside} | {ratio} |"

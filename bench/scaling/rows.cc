@@ -52,7 +52,7 @@ Step Resnet50(int threads) {
   return Prepare(scope, std::move(program), threads);
 }
 
-// The sequence in one loop; the last state's sum of squares is the loss.
+// One loop over the sequence; the loss is the sum of squares of the last state.
 Step Lstm(const LstmSize& size, bool train, int threads) {
   const Scope scope = Scope::NewRootScope();
   Program program;
@@ -69,7 +69,7 @@ Step Lstm(const LstmSize& size, bool train, int threads) {
   return Prepare(scope, std::move(program), threads);
 }
 
-// Skip-gram with negative samples that the batch shares.
+// Skip-gram with negative samples that are common to the batch.
 Step WordVectors(int64_t words, int threads) {
   const Scope scope = Scope::NewRootScope();
   Program program;

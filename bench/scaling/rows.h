@@ -20,7 +20,7 @@ struct ScalingRow {
 // The rows of this engine.
 std::span<const ScalingRow> ScalingRows();
 
-// The same step in libtorch, with its own threads; null where there is no rival for the row.
+// The same step in libtorch, with its own threads; null where there is no baseline for the row.
 Step MakeTorchStep(std::string_view row, int threads);
 
 // Sizes that both sides use.

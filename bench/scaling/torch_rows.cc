@@ -66,7 +66,7 @@ Step WordVectors(int64_t words, int threads) {
   };
 }
 
-// A convolution and its norm.
+// A convolution and its batch norm.
 struct TorchConvImpl : torch::nn::Module {
   TorchConvImpl(int64_t in, int64_t out, int64_t size, int64_t stride)
       : conv(torch::nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false)),

@@ -85,7 +85,7 @@ void Batches(benchmark::State& state) {
   const QueueBench b("V2", TensorShape({1000}), -1, 1);
   const auto enqueue = bench::MakeCallable(*b.session, {"x"}, {}, {"enqueue_many"});
   const auto dequeue = bench::MakeCallable(*b.session, {"n"}, {"dequeue_many"}, {});
-  // Half a batch ahead, so that what comes out lies in two buffers and has to be put together.
+  // Half a batch ahead, so that a dequeued batch comes from two buffers and has to be assembled.
   const Tensor half(DataType::kFloat, TensorShape({n / 2, 1000}));
   bench::RunOrDie(*b.session, enqueue, std::vector<Tensor>{half});
   const std::vector<Tensor> in{Tensor(DataType::kFloat, TensorShape({n, 1000}))};

@@ -89,7 +89,7 @@ class SharedSession {
     }
     const std::vector<Tensor> feeds(feed ? 1 : 0, Tensor::Scalar(2.0f));
     std::vector<Tensor> outputs;
-    // The loop begins when all threads have come to it.
+    // The loop begins when all threads have reached it.
     for (auto _ : state) bench::RunOrDie(*session_, handle_, feeds, &outputs);
   }
 

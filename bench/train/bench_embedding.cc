@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cost of a training step of word vectors with negative samples, by the size of the vocabulary.
+// The cost of a training step of word vectors with negative samples, for several sizes of the vocabulary.
 //
 //   rows/<optimizer>/<variables>/N   N rows of 64; gradients are slices, and updates go by rows
-//   dense/sgd/ref/N                  the rival: the same gradients as tensors, all rows updated
+//   dense/sgd/ref/N                  the baseline: the same gradients as tensors, all rows updated
 //
 // A step takes 256 pairs of words with 5 samples each: 1,792 look-ups in two tables.
 #include <benchmark/benchmark.h>

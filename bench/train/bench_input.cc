@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Training programs and their input, by the public interface.
+// Training programs and their input, through the public interface.
 //
 //   jpeg/decode     a photograph-like image of 1024 x 768, decoded on one thread
 //   jpeg/resize     the decoded image resized to 256 x 256 on one thread

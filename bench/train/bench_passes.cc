@@ -58,7 +58,7 @@ struct Model {
   std::vector<Operation> initializers;
 };
 
-// Sums of the gradients, so that the step gives back little.
+// Sums of the gradients, so that the step returns little data.
 void FetchGradients(Model* m, const Output& loss, const std::vector<Output>& of) {
   std::vector<Output> grads;
   CheckOk(AddSymbolicGradients(m->scope, {loss}, of, &grads));
@@ -101,7 +101,7 @@ void BuildRnn(Model* m) {
   const std::vector<Output> end = While(
       s, {0, x}, [](const Scope& c, const std::vector<Output>& v) { return Output(ops::Less(c, v[0], 20)); },
       [&](const Scope& c, const std::vector<Output>& v) -> std::vector<Output> {
-        // What the input adds is the same in each step.
+        // The contribution of the input is the same in each step.
         const Output input = ops::Add(c, ops::MatMul(c, x, u), b);
         return {ops::Add(c, v[0], 1), ops::Tanh(c, ops::Add(c, ops::MatMul(c, v[1], w), input))};
       });
@@ -110,7 +110,7 @@ void BuildRnn(Model* m) {
   m->values = {RandomTensor(TensorShape({kBatch, kUnits}), 1)};
 }
 
-// A session of its own worker, of which the passes can be seen.
+// A session with a separate worker, whose passes can be observed.
 class Compiler {
  public:
   explicit Compiler(const std::set<std::string>& disabled)
@@ -151,7 +151,7 @@ class Step {
     for (int i = 0; i < 3; ++i) Run();
   }
   void Run() { CheckOk(session_->RunCallable(callable_, model_.values, &outputs_)); }
-  // The best of a few Runs; the best of all is kept.
+  // The best of a few Runs and of the earlier ones.
   void Measure() {
     for (int i = 0; i < 3; ++i) {
       const auto start = std::chrono::steady_clock::now();
@@ -218,7 +218,7 @@ void Steps() {
   }
 }
 
-// n nodes, more or less: pieces of 20 with something to do for each pass.
+// About n nodes: parts of 20 with something to do for each pass.
 std::unique_ptr<Graph> Mixture(int n) {
   auto graph = std::make_unique<Graph>(OpRegistry::Global());
   const auto add = [&](const std::string& name, std::string_view op, AttrMap attrs,
@@ -296,7 +296,7 @@ void CompileTimes() {
   }
 }
 
-// A line for each shape and size: processor time of all of it, and the passes that take most of their time.
+// A line for each shape and size: the processor time of the compilation, and the passes that take most of it.
 void ShapeTimes(int largest, std::string_view only) {
   std::printf("%-14s %9s %10s %10s   passes that take most\n", "shape", "nodes", "ms", "us a node");
   for (const GraphShape& shape : GraphShapes()) {

@@ -6,7 +6,7 @@
 //   step          a step that changes all elements of all variables
 //   loop          plain loops over as many bytes that change them in place, and that write the new values
 //                 beside the old ones, as the step behind a checkpoint has to; these around the caches, too
-//   save          Saver::Save, the rival
+//   save          Saver::Save, the baseline
 //   save_behind   Saver::Save with write_behind, the first and the longest of the six steps that follow. In
 //                 a line of its own the first checkpoint, when the saver has no memory of an earlier one for
 //                 the new values
@@ -49,7 +49,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// to = from - 1e-4. With `around` the caches, where the processor can do that.
+// to = from - 1e-4; with `around` by stores that bypass the caches, where the processor has them.
 void Subtract(const float* from, float* to, int64_t n, bool around) {
   int64_t i = 0;
 #if defined(__SSE2__)
@@ -60,7 +60,7 @@ void Subtract(const float* from, float* to, int64_t n, bool around) {
   for (; i < n; ++i) to[i] = from[i] - 1e-4f;
 }
 
-// The same by all processors.
+// The same on all processors.
 void Loop(const float* from, float* to, int64_t n, bool around) {
   const auto threads = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   std::vector<std::jthread> all;
@@ -86,7 +86,7 @@ void RunLoops(int rounds) {
   for (int i = 0; i < 2 * rounds; ++i) {
     const bool around = i % 2 != 0;
     (around ? around_caches : beside).push_back(loop(around));
-    std::swap(from, to);  // what was written goes on in place, as after a checkpoint
+    std::swap(from, to);  // then the new memory is updated in place, as after a checkpoint
     float* const other = std::exchange(to, from);
     for (int k = 0; k < 3; ++k) in_place.push_back(loop(false));
     to = other;

@@ -38,7 +38,7 @@ class Builder {
   Node* Add(std::string_view op, const std::vector<Node*>& inputs, const AttrMap& attrs = FloatType()) {
     return Add("n" + std::to_string(next_++), op, attrs, inputs);
   }
-  // No two are the same.
+  // No two nodes are equal.
   Node* AddConst() {
     const Tensor value = Tensor::Scalar(static_cast<float>(next_));
     return Add("Const", {}, {{"dtype", DataType::kFloat}, {"value", value}});
@@ -79,7 +79,7 @@ std::unique_ptr<Graph> Grid(int n) {
   return b.Finish(row.back());
 }
 
-// What is only computed from constants.
+// Nodes that are computed from constants only.
 std::unique_ptr<Graph> Constants(int n) {
   Builder b;
   Node* at = b.AddConst();
@@ -87,7 +87,7 @@ std::unique_ptr<Graph> Constants(int n) {
   return b.Finish(b.Add("Atan2", {b.x(), at}));
 }
 
-// Each node waits for the one before, with no value handed on.
+// Each node waits for the previous one by a control edge.
 std::unique_ptr<Graph> ControlChain(int n) {
   Builder b;
   Node* before = b.x();
@@ -99,7 +99,7 @@ std::unique_ptr<Graph> ControlChain(int n) {
   return b.Finish(before);
 }
 
-// Half of the nodes are waited for by one NoOp, for which the other half wait.
+// One NoOp waits for half of the nodes, and the other half wait for it.
 std::unique_ptr<Graph> ControlHub(int n) {
   Builder b;
   Node* hub = b.Add("NoOp", {}, {});
@@ -137,7 +137,7 @@ std::unique_ptr<Graph> Sums(int n) {
   return b.Finish(at);
 }
 
-// Nodes of very many outputs, each of which is used, and whose values are known.
+// Nodes with very many outputs, all of which are used, and whose values are known.
 std::unique_ptr<Graph> ManyOutputs(int n) {
   Builder b;
   const auto count = static_cast<int64_t>(n / 3);
@@ -153,7 +153,7 @@ std::unique_ptr<Graph> ManyOutputs(int n) {
   return b.Finish(b.Add("AddN", terms, {{"T", DataType::kFloat}, {"N", count}}));
 }
 
-// Switches on constants whose dead sides meet no Merge, so that nothing can be taken out.
+// Switches on constants whose dead outputs reach no Merge, so that nothing can be removed.
 std::unique_ptr<Graph> DeadSwitches(int n) {
   Builder b;
   Node* pred = b.Add("Const", {}, {{"dtype", DataType::kBool}, {"value", Tensor::Scalar(true)}});
@@ -166,7 +166,7 @@ std::unique_ptr<Graph> DeadSwitches(int n) {
   return b.Finish(at);
 }
 
-// One branch of very many nodes, whose shapes are asked for.
+// One branch of very many nodes whose shapes are used.
 std::unique_ptr<Graph> WideBranch(int n) {
   Builder b;
   Node* pred = b.Add("Less", {b.AddConst(), b.AddConst()});
@@ -183,7 +183,7 @@ std::unique_ptr<Graph> WideBranch(int n) {
   return b.Finish(b.Add("AddN", terms, {{"T", DataType::kFloat}, {"N", static_cast<int64_t>(terms.size())}}));
 }
 
-// Loops in loops, as deep as they may be, into each of which a constant is brought.
+// Nested loops of the greatest allowed depth, each with a constant from outside.
 std::unique_ptr<Graph> NestedLoops(int n) {
   Builder b;
   constexpr int kDepth = 990;

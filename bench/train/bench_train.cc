@@ -5,7 +5,7 @@
 // argument is the number of threads.
 //
 //   mnist_step/{softmax,mlp,conv}            this engine: examples/mnist's softmax, mlp_relu and conv
-//   mnist_step/{mlp_dropout,conv_dropout}    the models with dropout, without a rival
+//   mnist_step/{mlp_dropout,conv_dropout}    the models with dropout, without a baseline
 //   mnist_step_libtorch/{softmax,mlp,conv}   the same step in libtorch's C++ API, where libtorch-dev is
 //                                            installed; conv with channels last
 //   mnist_step_libtorch/conv_nchw            conv with channels first
@@ -34,7 +34,7 @@ using bench::CheckOk;
 
 constexpr int64_t kBatch = 100;
 
-// Random images with random labels: the work does not depend on what they show.
+// Random images with random labels: the work does not depend on the values.
 std::vector<Tensor> RandomBatch() {
   std::mt19937 rng(1);
   std::uniform_real_distribution<float> pixel(0.0f, 1.0f);
@@ -91,7 +91,7 @@ void LibtorchStep(benchmark::State& state, bench::TorchModel model, bool channel
   for (auto _ : state) benchmark::DoNotOptimize(step.RunStep());
 }
 
-void RegisterRival(const char* bench, bench::TorchModel model, bool channels_last) {
+void RegisterBaseline(const char* bench, bench::TorchModel model, bool channels_last) {
   benchmark::RegisterBenchmark((std::string("mnist_step_libtorch/") + bench).c_str(), LibtorchStep, model,
                                channels_last)
       ->Arg(1)
@@ -108,10 +108,10 @@ void RegisterAll() {
   Register("mlp_dropout", "mlp_dropout");
   Register("conv_dropout", "conv_dropout");
 #ifdef MR_HAVE_LIBTORCH
-  RegisterRival("softmax", bench::TorchModel::kSoftmax, false);
-  RegisterRival("mlp", bench::TorchModel::kMlp, false);
-  RegisterRival("conv", bench::TorchModel::kConv, true);
-  RegisterRival("conv_nchw", bench::TorchModel::kConv, false);
+  RegisterBaseline("softmax", bench::TorchModel::kSoftmax, false);
+  RegisterBaseline("mlp", bench::TorchModel::kMlp, false);
+  RegisterBaseline("conv", bench::TorchModel::kConv, true);
+  RegisterBaseline("conv_nchw", bench::TorchModel::kConv, false);
 #endif
 }
 

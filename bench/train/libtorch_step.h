@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The rival of the training benchmarks: the same steps in libtorch's C++ API. No header of torch is seen from
-// here, so that the program that includes this compiles without them.
+// The baseline of the training benchmarks: the same steps in libtorch's C++ API. No header of torch is seen
+// from here, so that the program that includes this compiles without them.
 #pragma once
 
 #include <cstdint>

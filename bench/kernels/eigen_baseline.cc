@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/kernels/eigen_rival.h"
+#include "bench/kernels/eigen_baseline.h"
 
 #include <Eigen/Core>
 

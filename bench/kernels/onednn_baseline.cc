@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/kernels/onednn_rival.h"
+#include "bench/kernels/onednn_baseline.h"
 
 #include <omp.h>
 
@@ -24,8 +24,8 @@ const dnnl::engine& Engine() {
 
 memory::desc Describe(const memory::dims& dims, Tag tag) { return {dims, memory::data_type::f32, tag}; }
 
-// Primitives one after the other.
-class Sequence final : public RivalOp {
+// Primitives that are executed in sequence.
+class Sequence final : public BaselineOp {
  public:
   Sequence() : stream_(Engine()) {}
   void Add(const dnnl::primitive& primitive, Arguments arguments) {
@@ -41,7 +41,7 @@ class Sequence final : public RivalOp {
   std::vector<std::pair<dnnl::primitive, Arguments>> steps_;
 };
 
-class GemmOp final : public RivalOp {
+class GemmOp final : public BaselineOp {
  public:
   GemmOp(const cpu::GemmShape& shape, const float* a, const float* b, float* c)
       : s_(shape), a_(a), b_(b), c_(c) {}
@@ -57,7 +57,7 @@ class GemmOp final : public RivalOp {
   float* c_;
 };
 
-// What one convolution reads and writes, in the layout that oneDNN wants.
+// The memory of one convolution, in the layout that oneDNN prefers.
 struct ConvMemory {
   memory image, filter, output;
 };
@@ -73,12 +73,13 @@ memory Own(const memory::desc& desc) {
 
 void SetOneDnnThreads(int threads) { omp_set_num_threads(threads); }
 
-std::unique_ptr<RivalOp> OneDnnGemm(const cpu::GemmShape& shape, const float* a, const float* b, float* c) {
+std::unique_ptr<BaselineOp> OneDnnGemm(const cpu::GemmShape& shape, const float* a, const float* b,
+                                       float* c) {
   return std::make_unique<GemmOp>(shape, a, b, c);
 }
 
-std::unique_ptr<RivalOp> OneDnnConv(ConvPass pass, const cpu::ConvParams& p, const ConvTensors& tensors,
-                                    bool blocked) {
+std::unique_ptr<BaselineOp> OneDnnConv(ConvPass pass, const cpu::ConvParams& p, const ConvTensors& tensors,
+                                       bool blocked) {
   const memory::dims image{p.batch, p.in_c, p.in_h, p.in_w}, output{p.batch, p.out_c, p.out_h, p.out_w};
   const memory::dims filter{p.out_c, p.in_c, p.filter_h, p.filter_w};
   const memory::dims strides{p.stride_h, p.stride_w}, before{p.pad_top, p.pad_left};
@@ -128,7 +129,7 @@ std::unique_ptr<RivalOp> OneDnnConv(ConvPass pass, const cpu::ConvParams& p, con
   return sequence;
 }
 
-std::unique_ptr<RivalOp> OneDnnPool(PoolPass pass, const cpu::PoolParams& p, float* image, float* output) {
+std::unique_ptr<BaselineOp> OneDnnPool(PoolPass pass, const cpu::PoolParams& p, float* image, float* output) {
   const bool max = pass != PoolPass::kAvg && pass != PoolPass::kAvgGrad;
   const bool forward_only = pass == PoolPass::kMax || pass == PoolPass::kAvg;
   const auto algorithm = max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;

@@ -3,7 +3,7 @@
 // Runs a model of ONNX for compare.py: reads lines {"repeats": n} and answers each with a line {"ms": best of a
 // run}; the first answer has the values of the output, too.
 //
-//   node rival.js MODEL.onnx INPUTS.json THREADS
+//   node baseline.js MODEL.onnx INPUTS.json THREADS
 const fs = require('fs');
 const ort = require('onnxruntime-node');
 const readline = require('readline');

@@ -11,15 +11,15 @@
 
 namespace millrace::bench {
 
-class RivalOp {
+class BaselineOp {
  public:
-  virtual ~RivalOp() = default;
+  virtual ~BaselineOp() = default;
   virtual void Run() = 0;
 };
 
 void SetOneDnnThreads(int threads);
 
-std::unique_ptr<RivalOp> OneDnnGemm(const cpu::GemmShape& shape, const float* a, const float* b, float* c);
+std::unique_ptr<BaselineOp> OneDnnGemm(const cpu::GemmShape& shape, const float* a, const float* b, float* c);
 
 enum class ConvPass { kForward, kBackpropInput, kBackpropFilter };
 
@@ -33,14 +33,14 @@ struct ConvTensors {
 // With `blocked` oneDNN chooses the layout of every tensor, and what it would take to bring them there is not
 // counted: the speed of its kernel alone. Without, tensors are NHWC and filters HWIO as the engine has them;
 // images are used as they lie, the filter is brought into the layout of its choice each time.
-std::unique_ptr<RivalOp> OneDnnConv(ConvPass pass, const cpu::ConvParams& params, const ConvTensors& tensors,
-                                    bool blocked);
+std::unique_ptr<BaselineOp> OneDnnConv(ConvPass pass, const cpu::ConvParams& params,
+                                       const ConvTensors& tensors, bool blocked);
 
 enum class PoolPass { kMax, kMaxGrad, kMaxBoth, kAvg, kAvgGrad };
 
 // The gradient of max uses the positions that the forward pass kept. kMaxGrad doesn't count that pass;
 // kMaxBoth does: it gets what the engine's gradient gets, an image and a gradient.
-std::unique_ptr<RivalOp> OneDnnPool(PoolPass pass, const cpu::PoolParams& params, float* image,
-                                    float* output);
+std::unique_ptr<BaselineOp> OneDnnPool(PoolPass pass, const cpu::PoolParams& params, float* image,
+                                       float* output);
 
 }  // namespace millrace::bench
