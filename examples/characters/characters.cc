@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // characters DIR: a recurrent network learns to continue the sums in DIR/train.txt ("two plus three is
-// five.") letter by letter. Then it tells how many of the results in DIR/test.txt it gets right, and writes
-// the SavedModel DIR/export, which gives the next letter of a text. It makes both files. Killed and started
-// again, it goes on from its last checkpoint with the text that comes next.
+// five.") letter by letter. Then the program reports how many of the results in DIR/test.txt are right, and
+// writes the SavedModel DIR/export, which predicts the next letter of a text. It creates both files. After it
+// was killed, it continues from its last checkpoint with the next lines of the text.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -19,11 +19,11 @@ namespace ops = millrace::ops;
 using Outputs = std::vector<mr::Output>;
 
 constexpr int64_t kLastStep = 1500, kBatch = 16, kUnits = 64, kEmbedding = 16;
-constexpr int64_t kLetters = 128;  // those of ASCII
-constexpr int kNumbers = 5;        // terms are below
+constexpr int64_t kLetters = 128;  // the characters of ASCII
+constexpr int kNumbers = 5;        // terms are less than this
 const char* const kWords[] = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight"};
 
-// A sum in each line, the same ones each time.
+// A sum in each line; the same file in each run.
 void WriteText(const std::string& path, int lines, uint32_t seed) {
   if (std::filesystem::exists(path)) return;
   std::mt19937 random(seed);
@@ -37,14 +37,14 @@ void WriteText(const std::string& path, int lines, uint32_t seed) {
   std::filesystem::rename(path + ".part", path);
 }
 
-// Elements: lines as numbers of letters [n].
+// Elements: the letters of a line, as numbers [n].
 mr::Dataset ReadLines(const mr::Scope& scope, const std::string& path) {
   return mr::Dataset::TextLine(scope, path).Map([](const mr::Scope& s, const Outputs& line) -> Outputs {
     return {ops::DecodeRaw(s, line[0], mr::DataType::kUint8)};
   });
 }
 
-// For letters [batch, n]: how likely each one is to come next, [batch, n, kLetters].
+// For letters [batch, n]: the logits of each possible next letter, [batch, n, kLetters].
 struct Model {
   Model(const mr::Scope& scope, const mr::Output& letters, const mr::Output& lengths)
       : embedding(GetVariable(scope, "embedding", {kLetters, kEmbedding})) {
@@ -59,8 +59,8 @@ struct Model {
   mr::Output logits, next;
 };
 
-// A batch of lines of different lengths, filled up with zeros: all letters but the last of each line, those
-// that come after them, and how many there are.
+// A batch of lines of different lengths, filled up with zeros: all letters of each line except the last one,
+// the letter after each of these, and their number.
 struct Batch {
   Batch(const mr::Scope& scope, const mr::Output& lines)
       : letters(ops::Slice(scope, lines, {0, 0}, Size(scope, lines))),

@@ -24,7 +24,7 @@ mr::Status RunSavedModel(const std::string& folder) {
                                                {"height", mr::Tensor::Vector({5.f, 7.f})}};
   MR_ASSIGN_OR_RETURN(const auto all, model->Run(mr::saved_model::kDefaultSignature, sizes));
   for (const auto& [name, value] : all) std::cout << name << " = " << value << '\n';
-  // Only what is asked for is computed. A name that the signature lacks is an error that says so.
+  // Only what is fetched is computed. A name that the signature lacks is an error that says so.
   const auto wrong = model->Run(mr::saved_model::kDefaultSignature, sizes, {"volume"});
   std::cout << wrong.status() << '\n';
   return mr::Status();

@@ -16,7 +16,7 @@
 namespace millrace::mnist {
 namespace {
 
-// The order in which a directory's four files are named.
+// The order of the names of a directory's four files.
 constexpr std::array<const char*, 4> kFiles = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                                "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
@@ -76,7 +76,7 @@ StatusOr<Dataset> LoadIdxDirectory(const std::string& dir) {
 
 StatusOr<Examples> DecodeIdx(std::span<const uint8_t> image_file, std::span<const uint8_t> label_file,
                              const std::string& what) {
-  // The real sets hold 60,000 and 10,000; the bound keeps a claimed count from deciding how much is inflated.
+  // The real sets hold 60,000 and 10,000; the bound limits how much is decompressed for a count in a header.
   constexpr int64_t kMaxExamples = 1'000'000;
   MR_ASSIGN_OR_RETURN(const IdxArray labels, ParseIdx(label_file, 1, kMaxExamples, what + " (labels)"));
   const int64_t count = labels.dims[0];

@@ -193,7 +193,7 @@ void DrawTrace(const Trace& trace, RandomStream& random, Canvas& canvas) {
   const float radius = std::clamp(1.15f + 0.36f * random.Bell(), 0.55f, 2.3f);
   const float edge = random.Uniform(0.9f, 1.7f);
   const float swell = random.Uniform(0.0f, 0.28f), phase = random.Uniform();
-  // Now and then the pen skips a little, or the stroke starts late.
+  // Sometimes a stroke has a short gap, or starts late.
   const size_t skip =
       random.Uniform() < 0.15f ? 1 + random.Below(trace.points.size() - 1) : trace.points.size();
   for (size_t i = 1; i < trace.points.size(); ++i) {
@@ -257,7 +257,7 @@ void DrawDigit(int digit, RandomStream& random, std::span<uint8_t> pixels) {
     if (ink > 0) ink = ink * gain + grain * random.Bell() * ink;
     pixels[p] = static_cast<uint8_t>(std::clamp(ink, 0.0f, 1.0f) * 255.0f + 0.5f);
   }
-  // A few specks of dirt in every twelfth image.
+  // A few specks in every twelfth image.
   if (random.Uniform() < 0.08f) {
     for (uint64_t n = 1 + random.Below(6); n > 0; --n) {
       pixels[random.Below(kPixels)] = static_cast<uint8_t>(64 + random.Below(192));

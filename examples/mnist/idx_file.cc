@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kChunk = 1 << 20;
 constexpr uint8_t kUnsignedByte = 0x08;
 
-// Hands out the bytes of an IDX file front to back, inflating them when they are gzip.
+// Reads the bytes of an IDX file sequentially, decompressing them if they are gzip.
 class ByteSource {
  public:
   explicit ByteSource(std::span<const uint8_t> file) : file_(file) {}

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains a digit model and says how good it has become: progress on standard error, one JSON object as the
-// last line of standard output, and a report as an HTML page if asked for.
+// Trains a digit model and reports its accuracy: progress on standard error, one JSON object as the last line
+// of standard output, and a report as an HTML page if asked for.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;  // help, or a command line that makes no sense
+    return app.exit(error) == 0 ? 0 : 2;  // help, or an invalid command line
   }
   const millrace::Status status = millrace::mnist::Run(std::move(options));
   if (!status.ok()) std::fprintf(stderr, "mnist: %s\n", status.ToString().c_str());

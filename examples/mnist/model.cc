@@ -107,7 +107,7 @@ Output BuildLogits(const Scope& scope, const ModelSpec& spec, const Model& model
 void AddEvaluation(const Scope& scope, const Output& logits, Model& model) {
   model.probabilities = ops::Softmax(scope.WithOpName("probabilities"), logits);
   model.digits = ops::ArgMax(scope.WithOpName("digits"), model.probabilities, 1).output;
-  // From the logits: the logarithm of a probability that has become 0 would spoil everything.
+  // From the logits: the logarithm of a probability that was rounded to 0 would be infinite.
   const ops::SoftmaxCrossEntropyWithLogits cross_entropy(scope, logits, model.labels);
   model.loss = ops::Sum(scope.WithOpName("loss"), cross_entropy.loss, 0);
   const Output right = ops::Equal(scope, model.digits, ops::ArgMax(scope, model.labels, 1).output);

@@ -35,7 +35,7 @@ TEST_P(TrainEachModelTest, LearnsAndDoesNotDependOnThreads) {
   const ReportData one = MustTrain(options);
   ASSERT_EQ(one.test_loss.values.size(), 2u) << "before the first step and after the last";
   EXPECT_LT(one.test_loss.values.back(), one.test_loss.values.front() + 1e-3);
-  // Sixty steps take the sigmoid network no farther than that.
+  // Sixty steps of training bring the sigmoid network only to that accuracy.
   if (GetParam() != "mlp_sigmoid") {
     EXPECT_GT(one.final_accuracy, 0.5);
   }
@@ -95,7 +95,7 @@ TEST(TrainTest, ATraceChangesNoNumberAndIsWritten) {
 
 TEST(TrainTest, TheModelIsExported) {
   const std::string folder = testing::TempDir() + "train_test_model";
-  for (const char* model : {"mlp_dropout", "softmax"}) {  // the second takes the place of the first
+  for (const char* model : {"mlp_dropout", "softmax"}) {  // the second one replaces the first
     TrainOptions options{.model = model, .steps = 40, .batch = 20, .seed = 1, .threads = 1};
     options.export_dir = folder;
     ASSERT_EQ(CheckOutputs(options, ""), Status());

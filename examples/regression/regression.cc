@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // regression DIR: fits y = w x + b to DIR/train.csv, evaluates on DIR/test.csv (both are made when they are
-// not there) and writes the model to DIR/export. It can be killed at any moment: started again, it goes on
-// from its last checkpoint with the element of the input that comes next.
+// not there) and writes the model to DIR/export. It can be killed at any moment. When it is started again, it
+// continues from its last checkpoint with the next element of the input.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -80,7 +80,7 @@ mr::Status Train(const std::string& dir) {
                           .progress_loss = loss});
 }
 
-// The model alone, with the weights of the last checkpoint: what it is worth on other data, and into a file.
+// Evaluates the model with the weights of the last checkpoint on other data, and exports it.
 mr::Status EvaluateAndExport(const std::string& dir) {
   const mr::Scope scope = mr::Scope::NewRootScope();
   const mr::Output x = ops::Placeholder(scope.WithOpName("x"), mr::DataType::kFloat,

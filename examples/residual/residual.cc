@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// residual DIR STEPS: trains a small residual network on generated digits, which it keeps in DIR/digits,
-// until so many steps are done. Checkpoints and summaries are in DIR/run, from where it goes on when it is
-// started again, with the same result as without a break. Then it tells the accuracy on digits that it has
-// not seen, and writes the SavedModel DIR/export.
+// residual DIR STEPS: trains a small residual network on generated digits, which it stores in DIR/digits, for
+// STEPS steps. Checkpoints and summaries are in DIR/run, from which it continues when it is started again,
+// with the same result as without the interruption. Then it reports the accuracy on test digits, and writes
+// the SavedModel DIR/export.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

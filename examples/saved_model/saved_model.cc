@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// saved_model DIR: saves the variables of a small model to DIR/model-1, takes the model up again from there,
-// writes it as the SavedModel DIR/export and asks that.
+// saved_model DIR: saves the variables of a small model to DIR/model-1, restores the model from there,
+// exports it as the SavedModel DIR/export and runs that.
 #include <cstdio>
 #include <string>
 
@@ -44,7 +44,7 @@ mr::Status ExportModel(const std::string& dir) {
   return builder->Save().status();
 }
 
-mr::Status Ask(const std::string& dir) {
+mr::Status RunModel(const std::string& dir) {
   MR_ASSIGN_OR_RETURN(const auto model,
                       mr::SavedModelBundle::Load(dir + "/export", {mr::saved_model::kServe}));
   MR_ASSIGN_OR_RETURN(const auto result,
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   const std::string dir = argc > 1 ? argv[1] : ".";
   mr::Status status = SaveCheckpoint(dir);
   if (status.ok()) status = ExportModel(dir);
-  if (status.ok()) status = Ask(dir);
+  if (status.ok()) status = RunModel(dir);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // words DIR: learns vectors of words by skip-gram with negative sampling from DIR/text.txt, which it makes:
-// most words of a sentence are of one topic. Then it tells how many words have a neighbour of their own
-// topic, and writes the SavedModel DIR/export. Killed and started again, it goes on from its last checkpoint.
+// most words of a sentence are of one topic. Then it reports how many words have a nearest neighbour of the
+// same topic, and writes the SavedModel DIR/export. After it was killed, it continues from its last
+// checkpoint.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -29,7 +30,7 @@ std::vector<std::string> Words() {
   return words;
 }
 
-// Sentences of one topic each, where every fourth word is any word; the same each time.
+// Sentences of one topic each, where every fourth word is a random one; the same in each run.
 void WriteText(const std::string& path) {
   if (std::filesystem::exists(path)) return;
   std::minstd_rand random(1);
@@ -58,7 +59,8 @@ struct Model {
         contexts(GetVariable(scope, "contexts", {kVocabulary, kDimensions})) {
     mr::AddToCollection(scope, "table_initializer", fill);
   }
-  // The vectors of some words times those of all words, a word times itself being less than any other.
+  // The products of the vectors of some words and of all words; that of a word with itself is less than any
+  // other.
   mr::Output Similarities(const mr::Scope& scope, const mr::Output& ids) const {
     const mr::Output square = ops::Sum(scope, ops::Square(scope, vectors), 1, ops::Sum::KeepDims(true));
     const mr::Output unit = ops::Mul(scope, vectors, ops::Rsqrt(scope, square));
@@ -71,7 +73,7 @@ struct Model {
   mr::GraphVariable vectors, contexts;
 };
 
-// Elements: words [kPairs], and for each a neighbour, then words drawn by the number of the sentence.
+// Elements: words [kPairs], a neighbour of each, and random words that depend on the number of the sentence.
 mr::Dataset ReadPairs(const mr::Scope& scope, const Model& model, const std::string& path) {
   const mr::Dataset lines = mr::Dataset::TextLine(scope, path).Shuffle(500, /*seed=*/1).Repeat();
   const mr::Dataset numbers = mr::Dataset::Range(scope, INT64_MAX);
@@ -106,7 +108,7 @@ mr::Status Train(const std::string& dir) {
   const mr::Output centers = mr::layers::EmbeddingLookup(scope, {model.vectors}, batch[0]);
   const mr::Output others = mr::layers::EmbeddingLookup(scope, {model.contexts}, batch[1]);
   const mr::Output logits = ops::Sum(scope, ops::Mul(scope, others, ops::ExpandDims(scope, centers, 2)), 3);
-  // The first of the words to tell apart is the neighbour.
+  // The first candidate is the neighbour.
   const mr::Output labels =
       ops::OneHot(scope, ops::ZerosLike(scope, batch[0]), int{1 + kNegatives}, 1.f, 0.f);
   const mr::Output loss = mr::losses::SigmoidCrossEntropy(scope, labels, logits);
