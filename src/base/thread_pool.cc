@@ -184,9 +184,9 @@ constinit thread_local CurrentThread current_thread __attribute__((tls_model("in
 }  // namespace
 
 // Sleeping protocol. A worker that finds nothing counts itself in `spinners`, looks for a while, leaves the
-// count, enters `idle` and looks once more before it sleeps. Who adds work looks at `spinners` and then at
-// `idle` after the work is visible. All these accesses are seq_cst, so either the adder sees the worker or
-// the worker sees the work. A spinner that takes work and was the last one wakes the next sleeper if there is
+// count, enters `idle` and looks once more before it sleeps. A thread that adds work looks at `spinners` and
+// then at `idle` after the work is visible. All these accesses are seq_cst, so either the adder sees the
+// worker or the worker sees the work. The last spinner wakes the next sleeper when it takes work and there is
 // more: one task wakes at most one thread, and none while a thread is searching.
 struct ThreadPool::Impl {
   struct Worker {
@@ -206,7 +206,7 @@ struct ThreadPool::Impl {
   int Self() const { return current_thread.pool == this ? current_thread.worker : -1; }
   void Start() MR_EXCLUDES(start_mu);
   void WorkerMain(int index);
-  bool RunSomething(int self, bool* spinning);
+  bool RunLoopOrTask(int self, bool* spinning);
   TaskQueue::Task TakeTask(int self);
   RefPtr<Loop> JoinLoop() MR_EXCLUDES(loops_mu);
   void AddLoop(Loop* loop, int helpers) MR_EXCLUDES(loops_mu);
@@ -306,7 +306,7 @@ void ThreadPool::Impl::StopSpinning(bool* spinning) {
 }
 
 // Helps a loop or runs a task; false when there is neither.
-bool ThreadPool::Impl::RunSomething(int self, bool* spinning) {
+bool ThreadPool::Impl::RunLoopOrTask(int self, bool* spinning) {
   if (RefPtr<Loop> loop = JoinLoop(); loop != nullptr) {
     StopSpinning(spinning);
     loop->RunBlocks(self, nullptr);
@@ -328,7 +328,7 @@ bool ThreadPool::Impl::WakeOne() {
     sleeper = idle.back();  // the last to sleep has the warmest caches
     idle.pop_back();
     num_idle.store(static_cast<int>(idle.size()), std::memory_order_seq_cst);
-    spinners.fetch_add(1, std::memory_order_seq_cst);  // on behalf of the thread that wakes up
+    spinners.fetch_add(1, std::memory_order_seq_cst);  // on behalf of the woken thread
   }
   sleeper->parker.Signal();
   return true;
@@ -366,7 +366,7 @@ void ThreadPool::Impl::WorkerMain(int index) {
   me.spin_ns = max_spin_ns;
   bool spinning = false;
   for (;;) {
-    if (RunSomething(index, &spinning)) continue;
+    if (RunLoopOrTask(index, &spinning)) continue;
     if (stop.load(std::memory_order_seq_cst) && !HasWork()) break;
     if (!spinning) {
       spinners.fetch_add(1, std::memory_order_seq_cst);
@@ -501,7 +501,7 @@ void ThreadPool::HelpUntil(const std::atomic<bool>& done) {
   sleeper.done = &done;
   bool spinning = false;
   while (!is_done()) {
-    if (impl_->RunSomething(self, &spinning)) continue;
+    if (impl_->RunLoopOrTask(self, &spinning)) continue;
     if (!spinning) {
       impl_->spinners.fetch_add(1, std::memory_order_seq_cst);
       spinning = true;
@@ -527,7 +527,7 @@ void ThreadPool::SignalDone(std::atomic<bool>& done) {
     sleeper = *it;
     impl_->idle.erase(it);
     impl_->num_idle.store(static_cast<int>(impl_->idle.size()), std::memory_order_seq_cst);
-    impl_->spinners.fetch_add(1, std::memory_order_seq_cst);  // on behalf of the thread that wakes up
+    impl_->spinners.fetch_add(1, std::memory_order_seq_cst);  // on behalf of the woken thread
   }
   sleeper->parker.Signal();
 }

@@ -16,48 +16,48 @@ namespace millrace {
 namespace {
 
 // Delivers messages at their times. Its threads run as long as the process.
-class Postman {
+class DeliveryQueue {
  public:
   using Clock = std::chrono::steady_clock;
 
-  static Postman& Get() {
-    static auto* const postman = new Postman;  // never destroyed: its threads wait at exit
-    return *postman;
+  static DeliveryQueue& Get() {
+    static auto* const queue = new DeliveryQueue;  // never destroyed: its threads wait at exit
+    return *queue;
   }
-  void Post(Clock::time_point when, UniqueFunction<void()> message) MR_EXCLUDES(mu_) {
+  void Add(Clock::time_point when, UniqueFunction<void()> message) MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    letters_.push_back({when, std::move(message)});
-    std::push_heap(letters_.begin(), letters_.end(), Later);
+    messages_.push_back({when, std::move(message)});
+    std::push_heap(messages_.begin(), messages_.end(), Later);
     changed_.NotifyOne();
   }
 
  private:
   // Handlers do not wait, but they may compute: dropping an installed partition frees its kernels.
   static constexpr int kThreads = 3;
-  struct Letter {
+  struct Message {
     Clock::time_point when;
     UniqueFunction<void()> message;
   };
-  static bool Later(const Letter& a, const Letter& b) { return a.when > b.when; }
+  static bool Later(const Message& a, const Message& b) { return a.when > b.when; }
 
-  Postman() {
+  DeliveryQueue() {
     for (int i = 0; i < kThreads; ++i) std::thread([this] { Loop(); }).detach();
   }
   void Loop() MR_EXCLUDES(mu_) {
     mu_.Lock();
     while (true) {
-      if (letters_.empty()) {
+      if (messages_.empty()) {
         changed_.Wait(mu_);
         continue;
       }
-      const Clock::time_point first = letters_.front().when;
+      const Clock::time_point first = messages_.front().when;
       if (first > Clock::now()) {
         changed_.WaitUntil(mu_, first);
         continue;
       }
-      std::pop_heap(letters_.begin(), letters_.end(), Later);
-      UniqueFunction<void()> message = std::move(letters_.back().message);
-      letters_.pop_back();
+      std::pop_heap(messages_.begin(), messages_.end(), Later);
+      UniqueFunction<void()> message = std::move(messages_.back().message);
+      messages_.pop_back();
       mu_.Unlock();
       message();
       message = nullptr;
@@ -67,7 +67,7 @@ class Postman {
 
   Mutex mu_;
   CondVar changed_;
-  std::vector<Letter> letters_ MR_GUARDED_BY(mu_);  // a heap
+  std::vector<Message> messages_ MR_GUARDED_BY(mu_);  // a heap
 };
 
 }  // namespace
@@ -117,10 +117,10 @@ void InProcessTransport::Deliver(UniqueFunction<void()> message) {
   const uint64_t random = HashCombine(options_.seed, number);
   // Delays are frequent at first, then rare: short tests have some and long loops end.
   const uint64_t rarity = 2 + std::min<uint64_t>(number / 8, 254);
-  auto when = Postman::Clock::now();
+  auto when = DeliveryQueue::Clock::now();
   if (options_.max_delay_us > 0 && random % rarity == 0)
     when += std::chrono::microseconds((random >> 32) % static_cast<uint64_t>(options_.max_delay_us));
-  Postman::Get().Post(when, std::move(message));
+  DeliveryQueue::Get().Add(when, std::move(message));
 }
 
 void InProcessTransport::Ended() {

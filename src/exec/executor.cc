@@ -202,9 +202,9 @@ struct DetachedStep {
   void OnAnotherThread(UniqueFunction<void()> task) {
     if (pool != nullptr) return pool->Schedule(std::move(task));
     if (HostQueue() != nullptr) return HostQueue()->Schedule(std::move(task));
-    LastResort().Schedule(std::move(task));
+    FallbackPool().Schedule(std::move(task));
   }
-  static ThreadPool& LastResort() {
+  static ThreadPool& FallbackPool() {
     static auto* const thread = new ThreadPool("end_of_cancelled_steps", 1);
     return *thread;
   }

@@ -160,22 +160,22 @@ bool ReadyQueue::TakeAndRun(bool own) {
 void ReadyQueue::SpinWhileEmpty() const {
   // A thread whose waits take longer, for example for an input pipeline, would take a processor from the work
   // it waits for. It sleeps at once, except in every few waits.
-  constexpr unsigned kInVain = 4, kTryAgain = 16;
-  thread_local unsigned in_vain = 0;
-  if (in_vain >= kInVain && ++in_vain % kTryAgain != 0) return;
+  constexpr unsigned kMaxFailedWaits = 4, kRetryInterval = 16;
+  thread_local unsigned failed_waits = 0;
+  if (failed_waits >= kMaxFailedWaits && ++failed_waits % kRetryInterval != 0) return;
   auto until = std::chrono::steady_clock::now() + kSpin;
   while (!maybe_work_.load(std::memory_order_relaxed)) {
     // The workers run nodes of this step, whose loops they would otherwise run alone.
     if (pool_ != nullptr && pool_->HelpLoop(maybe_work_)) {
-      in_vain = 0;
+      failed_waits = 0;
       until = std::chrono::steady_clock::now() + kSpinBetweenLoops;
       continue;
     }
     if (std::chrono::steady_clock::now() < until) continue;
-    ++in_vain;
+    ++failed_waits;
     return;
   }
-  in_vain = 0;
+  failed_waits = 0;
 }
 
 void ReadyQueue::HelpInBlockingThread() {

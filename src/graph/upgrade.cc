@@ -43,7 +43,7 @@ bool IsScalarPlaceholder(std::string_view op, int producer) {
 }
 
 // An attribute that came after 1.15, of the given type; `neutral` is the text of the value that changes
-// nothing. With kAny no value makes a silent difference.
+// nothing. With kAny any value may be dropped.
 struct LaterAttr {
   std::string_view op, name, type, neutral;
 };
@@ -193,14 +193,14 @@ Status CheckOpDeprecation(const OpDef& op, int producer) {
                                  ". It has been removed in version ", op.deprecated_version, ". ",
                                  op.deprecated_explanation, ".");
   }
-  struct Told {
+  struct Warned {
     Mutex mu;
     std::set<std::string> ops MR_GUARDED_BY(mu);
   };
-  static Told& told = *new Told;
+  static Warned& warned = *new Warned;
   {
-    MutexLock lock(told.mu);
-    if (!told.ops.insert(op.name).second) return Status();
+    MutexLock lock(warned.mu);
+    if (!warned.ops.insert(op.name).second) return Status();
   }
   MR_LOG(Warning) << "Op " << op.name << " is deprecated. It will cease to work in GraphDef version "
                   << op.deprecated_version << ". " << op.deprecated_explanation << ".";

@@ -231,8 +231,8 @@ StepArgs NestedArgs(const std::string& function, bool several_tasks, const StepS
 // be much smaller than ours. Most calls nest little, and those have no extra cost.
 bool NeedsAnotherStack(const StepServices& caller) {
   constexpr int kFewCalls = 8;
-  constexpr size_t kEnough = 256 << 10;
-  return caller.call_depth >= kFewCalls && StackLeft() < kEnough;
+  constexpr size_t kMinStackLeft = 256 << 10;
+  return caller.call_depth >= kFewCalls && StackLeft() < kMinStackLeft;
 }
 
 // Calls `body` in a thread with a separate stack, without waiting. The error: no thread can be created.

@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr int64_t kNobody = -1;
+constexpr int64_t kNoOwner = -1;
 
 // The variable that holds the lease: the index of the owner, and the number of renewals.
 struct LeaseGraph {
@@ -37,7 +37,7 @@ struct LeaseGraph {
 };
 
 struct Lease {
-  int64_t owner = kNobody;
+  int64_t owner = kNoOwner;
   int64_t renewals = 0;
   bool operator==(const Lease&) const = default;
 };
@@ -101,7 +101,7 @@ class VariableLease final : public ChiefLease {
         MR_LOG(Info) << "Worker " << options_.task << (mine ? " is the chief" : " is not the chief any more");
       is_chief_ = mine;
     }
-    if (seen.owner != kNobody) {
+    if (seen.owner != kNoOwner) {
       had_owner_ = true;
       was_chief_ = mine;
     }
@@ -116,7 +116,7 @@ class VariableLease final : public ChiefLease {
   // The time that this worker waits before it claims a lease that is not renewed.
   Clock::duration Patience(const Lease& seen) const {
     const double place = 0.5 * options_.task;
-    if (seen.owner != kNobody) return Length(1 + place);
+    if (seen.owner != kNoOwner) return Length(1 + place);
     // The parameter server is new: the previous chief claims the lease at once.
     if (was_chief_) return Length(0);
     return Length(had_owner_ ? 0.5 + place : place);

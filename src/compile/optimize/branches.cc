@@ -120,7 +120,7 @@ class BranchResolver {
     for (Node* node : graph_->OpNodes()) {
       if (!node->IsOp() || rewriter_.IsPreserved(*node)) continue;
       if (IsSwitch(*node)) {
-        TellThePredicate(node);
+        FoldPredicate(node);
         ResolveSwitch(node);
       } else if (IsMerge(*node)) {
         ResolveMerge(node);
@@ -231,8 +231,8 @@ class BranchResolver {
     ++resolved_;
   }
 
-  // On each branch the predicate itself is known.
-  void TellThePredicate(Node* node) {
+  // In each branch the value of the predicate is known.
+  void FoldPredicate(Node* node) {
     if (InputOf(*node, 0) != InputOf(*node, 1) || TakesOrGivesReferences(*node)) return;
     for (int output = 0; output < 2; ++output) {
       std::vector<Edge*> wanted;

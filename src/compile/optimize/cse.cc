@@ -110,12 +110,12 @@ class Merger {
       if (!node->IsOp() || !MayMerge(*node)) continue;
       FillInputs(*node, &inputs_);
       const uint64_t hash = Hash(*node, inputs_);
-      Node* twin = FindTwin(*node, hash);
-      if (twin == nullptr) {
+      Node* equivalent = FindEquivalent(*node, hash);
+      if (equivalent == nullptr) {
         seen_.Insert(hash, node);
         continue;
       }
-      Replace(node, twin);
+      Replace(node, equivalent);
       ++merged;
     }
     if (merged > 0) graph_->FixupSourceAndSinkEdges();
@@ -146,7 +146,7 @@ class Merger {
     return hash;
   }
 
-  Node* FindTwin(const Node& node, uint64_t hash) {
+  Node* FindEquivalent(const Node& node, uint64_t hash) {
     return seen_.Find(hash, [&](const Node& other) {
       if (&other.op() != &node.op() || other.assigned_device_index() != node.assigned_device_index())
         return false;
@@ -156,7 +156,7 @@ class Merger {
     });
   }
 
-  void Replace(Node* node, Node* twin) {
+  void Replace(Node* node, Node* equivalent) {
     while (!node->out_edges().empty()) {
       Edge* edge = node->out_edges().back();
       Node* dst = edge->dst;
@@ -165,9 +165,9 @@ class Merger {
       graph_->RemoveEdge(edge);
       if (!dst->IsOp()) continue;
       if (output == Edge::kControlSlot) {
-        graph_->AddControlEdge(twin, dst);
+        graph_->AddControlEdge(equivalent, dst);
       } else {
-        graph_->AddEdge(twin, output, dst, input);
+        graph_->AddEdge(equivalent, output, dst, input);
       }
     }
     graph_->RemoveNode(node);

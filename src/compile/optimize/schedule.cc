@@ -21,7 +21,7 @@ constexpr std::array<int64_t, 3> kUnknownDims = {32, 1, 1024};
 // is unknown.
 constexpr int64_t kLeastPercent = 5;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
-constexpr int64_t kMostToldKib = int64_t{1} << 30;  // counts of all passes are added in an int
+constexpr int64_t kMaxReportedKib = int64_t{1} << 30;  // counts of all passes are added in an int
 
 // Sizes of tensors, and which tensors share memory.
 class Model {
@@ -257,7 +257,7 @@ StatusOr<int> ScheduleForMemory(std::unique_ptr<Graph>* graph) {
     const int64_t saved = Saved(order, better, models);
     if (saved == 0) continue;
     *graph = (*graph)->CloneInOrder(better);
-    return static_cast<int>(std::clamp<int64_t>(saved / 1024, 1, kMostToldKib));
+    return static_cast<int>(std::clamp<int64_t>(saved / 1024, 1, kMaxReportedKib));
   }
   return 0;
 }

@@ -45,7 +45,7 @@ class LoopSplitter {
     MR_ASSIGN_OR_RETURN(order_, TopologicalOrder(*graph_));
     MoveToServed();
     MR_ASSIGN_OR_RETURN(frames_, FindFrames(*graph_, order_));
-    FindWhatIsThere();
+    FindExistingNodes();
     MR_RETURN_IF_ERROR(FindNeeded());
     // Enclosing loops come first, and so do their pairs.
     for (const auto& [frame, device] : needed_) {
@@ -60,7 +60,7 @@ class LoopSplitter {
 
  private:
   void MoveToServed();
-  void FindWhatIsThere();
+  void FindExistingNodes();
   Status FindNeeded();
   StatusOr<Node*> LoopCond(int frame) const;
   StatusOr<Node*> AddNode(int frame, std::string_view what, std::string_view op, AttrMap attrs, int device);
@@ -97,7 +97,7 @@ void LoopSplitter::MoveToServed() {
   }
 }
 
-void LoopSplitter::FindWhatIsThere() {
+void LoopSplitter::FindExistingNodes() {
   enters_.resize(frames_.frames.size(), nullptr);
   conditions_.resize(frames_.frames.size());
   out_.frame_of_outputs = frames_.target_of;

@@ -55,8 +55,8 @@ class Placer {
  private:
   Status Choose();
   void FindState();
-  const DeviceDescription* Strewn(const Node& node,
-                                  const std::vector<const DeviceDescription*>& candidates) const;
+  const DeviceDescription* SpreadDevice(const Node& node,
+                                        const std::vector<const DeviceDescription*>& candidates) const;
   const DeviceDescription* DeviceOf(const Node& node) const {
     return groups_.AssignedDevice(groups_.Find(node.id()));
   }
@@ -115,8 +115,8 @@ const Edge* LateRead(const Node& node) {
 }
 
 // The device of a spread node; null if the node is not to be spread.
-const DeviceDescription* Placer::Strewn(const Node& node,
-                                        const std::vector<const DeviceDescription*>& candidates) const {
+const DeviceDescription* Placer::SpreadDevice(const Node& node,
+                                              const std::vector<const DeviceDescription*>& candidates) const {
   if (options_.compile.spread_seed == 0) return nullptr;
   const bool all_types = options_.compile.spread_over_types;
   const Node* const state = state_[static_cast<size_t>(groups_.Find(node.id()))];
@@ -136,7 +136,7 @@ Status Placer::Choose() {
   const auto choose = [&](const Node& node, const DeviceDescription* wish) -> Status {
     MR_ASSIGN_OR_RETURN(const std::vector<const DeviceDescription*>* candidates, groups_.Candidates(node));
     const DeviceDescription* chosen = candidates->front();
-    for (const DeviceDescription* better : {Strewn(node, *candidates), wish, options_.default_device}) {
+    for (const DeviceDescription* better : {SpreadDevice(node, *candidates), wish, options_.default_device}) {
       if (std::find(candidates->begin(), candidates->end(), better) == candidates->end()) continue;
       chosen = better;
       break;

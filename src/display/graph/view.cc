@@ -57,16 +57,16 @@ class ViewMaker {
   }
 
  private:
-  // One open box: the boxes in it, pins for edges that come from outside or go there, and the edges between
-  // all of those.
+  // One open box: the boxes in it, pins for edges from and to the outside, and the edges between all of
+  // these.
   struct Inside {
     std::vector<int> boxes;
     std::vector<LayoutBox::Pin> pins;  // numbered after the boxes
     std::vector<LayoutEdge> edges;
     std::map<std::pair<int, int>, int> edge_of;  // by places; the other end of an edge to a pin is -1
   };
-  // Part of the way of an edge: an open box, and the number of the edge in it.
-  using Leg = std::pair<int, int>;
+  // A segment of an edge: an open box, and the number of the edge in it.
+  using Segment = std::pair<int, int>;
   const ScopeItem& item(int i) const { return tree_.items[static_cast<size_t>(i)]; }
   ViewBox& box(int b) { return view_.boxes[static_cast<size_t>(b)]; }
 
@@ -76,7 +76,7 @@ class ViewMaker {
     std::erase_if(shown, [&](int child) { return !Shown(child); });
     return shown;
   }
-  // The node that is all that a scope shows, or -1: it stands for the scope. Of a node itself.
+  // The only node that a scope shows, which represents the scope, or -1; of a node: itself.
   int SoleNode(int i) const {
     while (item(i).node < 0) {
       const std::vector<int> shown = ShownIn(i);
@@ -107,7 +107,7 @@ class ViewMaker {
     }
   }
 
-  // Parents come before children among items, and so among boxes. The root is box 0 for now.
+  // Parents come before children among items, and so among boxes. The root is box 0 at first.
   void AddBoxes() {
     box_of_.assign(tree_.items.size(), -1);
     for (size_t i = 0; i < tree_.items.size(); ++i) {
@@ -154,7 +154,7 @@ class ViewMaker {
     return made;
   }
 
-  // The box in which a node is to be seen; -1: in none.
+  // The box that shows a node; -1: none.
   int BoxOfNode(int node) const {
     int i = tree_.item_of_node[static_cast<size_t>(node)];
     if (!Shown(i)) return -1;
@@ -174,7 +174,7 @@ class ViewMaker {
         lifted.from = from, lifted.to = to;
         lifted.control = true;
         view_.edges.push_back(std::move(lifted));
-        legs_.push_back(LegsOf(from, to));
+        segments_.push_back(SegmentsOf(from, to));
       }
       ViewEdge& lifted = view_.edges[it->second];
       ++lifted.count;
@@ -197,14 +197,14 @@ class ViewMaker {
     return it->second;
   }
 
-  // Out of the open boxes around `from`, across the one that holds both, into those around `to`.
-  std::vector<Leg> LegsOf(int from, int to) {
+  // From the open boxes around `from`, through the one that contains both, into those around `to`.
+  std::vector<Segment> SegmentsOf(int from, int to) {
     const auto depth = [&](int b) { return depth_[static_cast<size_t>(b)]; };
     const auto parent = [&](int b) { return parent_[static_cast<size_t>(b)]; };
     const auto place = [&](int b) { return place_in_parent_[static_cast<size_t>(b)]; };
-    std::vector<Leg> legs, into;
+    std::vector<Segment> segments, into;
     const auto leave = [&] {
-      legs.emplace_back(parent(from), AddLayoutEdge(parent(from), place(from), -1));
+      segments.emplace_back(parent(from), AddLayoutEdge(parent(from), place(from), -1));
       from = parent(from);
     };
     const auto enter = [&] {
@@ -214,9 +214,9 @@ class ViewMaker {
     while (depth(from) > depth(to)) leave();
     while (depth(to) > depth(from)) enter();
     while (parent(from) != parent(to)) leave(), enter();
-    legs.emplace_back(parent(from), AddLayoutEdge(parent(from), place(from), place(to)));
-    legs.insert(legs.end(), into.rbegin(), into.rend());
-    return legs;
+    segments.emplace_back(parent(from), AddLayoutEdge(parent(from), place(from), place(to)));
+    segments.insert(segments.end(), into.rbegin(), into.rend());
+    return segments;
   }
 
   // From the inside out.
@@ -239,7 +239,7 @@ class ViewMaker {
     }
   }
 
-  // Places are within the box around until here.
+  // Positions are relative to the enclosing box up to here.
   void PlaceAll() {
     for (size_t b = 0; b < view_.boxes.size(); ++b) {
       if (!view_.boxes[b].open) continue;
@@ -252,15 +252,15 @@ class ViewMaker {
         for (LayoutPoint& point : edge.route) point.x += origin.x, point.y += origin.y;
       }
     }
-    for (size_t e = 0; e < view_.edges.size(); ++e) view_.edges[e].route = Join(legs_[e]);
+    for (size_t e = 0; e < view_.edges.size(); ++e) view_.edges[e].route = Join(segments_[e]);
     view_.size = {box(0).place.width, box(0).place.height};
   }
 
-  // One route out of the legs of an edge. A leg knows of an open box no more than its middle: there it goes
-  // on from, or to, the pin of its neighbour.
-  std::vector<LayoutPoint> Join(const std::vector<Leg>& legs) const {
+  // The route of an edge, joined from its segments. A segment ends at the middle of an open box: it is
+  // continued at the pin of the neighbouring segment.
+  std::vector<LayoutPoint> Join(const std::vector<Segment>& segments) const {
     std::vector<LayoutPoint> route;
-    for (const auto& [around, number] : legs) {
+    for (const auto& [around, number] : segments) {
       const LayoutEdge& edge = inside_[static_cast<size_t>(around)].edges[static_cast<size_t>(number)];
       const bool enters = edge.from >= static_cast<int>(inside_[static_cast<size_t>(around)].boxes.size());
       const size_t joint = route.size();
@@ -280,12 +280,12 @@ class ViewMaker {
   const ViewOptions& options_;
   const bool constants_;
   std::vector<bool> open_;   // by item
-  std::vector<int> box_of_;  // by item; -1: not to be seen
+  std::vector<int> box_of_;  // by item; -1: not visible
   GraphView view_;
   // By box.
   std::vector<Inside> inside_;
   std::vector<int> parent_, depth_, place_in_parent_;
-  std::vector<std::vector<Leg>> legs_;  // by edge of the view
+  std::vector<std::vector<Segment>> segments_;  // by edge of the view
 };
 
 }  // namespace

@@ -26,11 +26,11 @@ uint64_t Word(const char* p) {
   std::memcpy(&word, p, sizeof word);
   return word;
 }
-// The highest bits of those bytes that end a number.
+// The highest bit of each byte that ends a number.
 uint64_t LastBytes(uint64_t word) { return ~word & 0x8080808080808080; }
 
-// The number that the lower seven bits of eight bytes stand for.
-struct JoinSevens {
+// The number formed by the lower seven bits of eight bytes.
+struct JoinVarintBits {
   uint64_t operator()(uint64_t x) const {
     x = (x & 0x007f007f007f007f) | (x & 0x7f007f007f007f00) >> 1;
     x = (x & 0x00003fff00003fff) | (x & 0x3fff00003fff0000) >> 2;
@@ -39,13 +39,13 @@ struct JoinSevens {
 };
 #if defined(__x86_64__)
 // The same by the instruction that gathers bits.
-struct JoinSevensByPext {
+struct JoinVarintBitsByPext {
   uint64_t operator()(uint64_t x) const {
     uint64_t joined;
     asm("pext %2, %1, %0" : "=r"(joined) : "r"(x), "r"(uint64_t{0x7f7f7f7f7f7f7f7f}));
     return joined;
   }
-  // The first two generations of Zen have it, slowly.
+  // The first two generations of Zen have the instruction, but it is slow.
   static bool IsFast() {
     static const bool fast =
         __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2");
@@ -61,7 +61,7 @@ int64_t CountVarints(std::string_view packed) {
   int64_t count = 0;
   while (packed.size() >= sizeof(uint64_t)) {
     const size_t words = std::min<size_t>(packed.size() / sizeof(uint64_t), 255);
-    uint64_t sums = 0;  // a byte for each place in a word
+    uint64_t sums = 0;  // a byte for each position in a word
     for (size_t i = 0; i < words; ++i) sums += LastBytes(Word(packed.data() + i * sizeof(uint64_t))) >> 7;
     sums = (sums & 0x00ff00ff00ff00ff) + (sums >> 8 & 0x00ff00ff00ff00ff);
     count += static_cast<int64_t>(sums * 0x0001000100010001 >> 48);
@@ -153,9 +153,9 @@ bool UnpackVarintsBy(Join join, std::string_view packed, int64_t** to) {
 
 bool UnpackVarints(std::string_view packed, int64_t** to) {
 #if defined(__x86_64__)
-  if (JoinSevensByPext::IsFast()) return UnpackVarintsBy(JoinSevensByPext(), packed, to);
+  if (JoinVarintBitsByPext::IsFast()) return UnpackVarintsBy(JoinVarintBitsByPext(), packed, to);
 #endif
-  return UnpackVarintsBy(JoinSevens(), packed, to);
+  return UnpackVarintsBy(JoinVarintBits(), packed, to);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ Status VisitType(KernelContext& context, DataType dtype, Fn fn) {
 }
 
 // Sums over the labels that are neither in `kept` nor in `other`.
-Status SumLonely(KernelContext& context, const Labels& kept, const Labels& other, Operand* x) {
+Status SumUnsharedLabels(KernelContext& context, const Labels& kept, const Labels& other, Operand* x) {
   Labels order, lonely;
   for (const int label : x->labels) (Has(kept, label) || Has(other, label) ? order : lonely).push_back(label);
   if (lonely.empty()) return Status();
@@ -256,7 +256,7 @@ class EinsumKernel final : public OpKernel {
     }
     for (size_t i = 0; i < operands.size(); ++i) {
       const Labels other = operands.size() > 1 ? operands[1 - i].labels : Labels();
-      MR_RETURN_IF_ERROR(SumLonely(context, kept, other, &operands[i]));
+      MR_RETURN_IF_ERROR(SumUnsharedLabels(context, kept, other, &operands[i]));
     }
     Operand result = operands[0];
     if (operands.size() > 1) {
