@@ -49,7 +49,7 @@ Status BrokenGrad(GradientContext& c) {
   return c.status();
 }
 
-// A few ops of our own, so that this test depends on no catalogue.
+// Ops that are declared here, so that this test does not depend on the registered ones.
 class AddGradientsTest : public testing::Test {
  protected:
   AddGradientsTest() : graph_(Ops()) {
@@ -243,7 +243,7 @@ TEST_F(AddGradientsTest, AnXBehindAnotherXGetsItsShareToo) {
   EXPECT_EQ(Formula(grads_[1]), "Mul(dy, w)");
 }
 
-TEST_F(AddGradientsTest, OnlyTheOutputAskedForCounts) {
+TEST_F(AddGradientsTest, OnlyTheRequestedOutputCounts) {
   const Output x = X("x"), d = X("d");
   const Output two = Add("two", "TwoOut", {x});
   const Output one{two.node, 1};
@@ -274,7 +274,7 @@ TEST_F(AddGradientsTest, AnOpWithoutGradientIsAnErrorThatLeavesTheGraphAsItWas) 
   EXPECT_TRUE(grads_.empty());
   EXPECT_EQ(graph_.num_nodes(), nodes);
   EXPECT_EQ(graph_.num_node_ids(), ids);
-  // Off the way it does no harm.
+  // Away from the path between y and x it is no error.
   EXPECT_EQ(Run({y}, {w}), Status());
 }
 
@@ -382,7 +382,7 @@ TEST(GradientRegistryTest, OpsThatSayGradientsEndThereNeedNoEntryOfTheirOwn) {
   ASSERT_EQ(registry.RegisterNotDifferentiable(ops), Status());
   EXPECT_THAT(registry.Ops(), ElementsAre("Step"));
   EXPECT_EQ((*registry.LookUp("Step"))->fn, nullptr);
-  // A gradient of an op that says it has none is a contradiction.
+  // An op that is declared as not differentiable must not have a gradient.
   GradientRegistry other;
   ASSERT_EQ(other.Register("Step", IdentityGrad), Status());
   EXPECT_TRUE(errors::IsAlreadyExists(other.RegisterNotDifferentiable(ops)));

@@ -22,9 +22,10 @@ void SpinUntil(const Number& number, int value) {
   }
 }
 
-// Both threads write, fence and read. How often neither saw what the other had written: never, unless a fence
-// is missing. On two cores without the heavy fence that is so in some ten of 100,000 rounds: the lines that
-// the light side writes first are the other core's, and what it writes behind them waits in the store buffer.
+// Both threads write, execute a fence and read. Returns how often neither read the value that the other had
+// written: never, unless a fence is missing. Without the heavy fence this happens in about ten of 100,000
+// rounds on two cores: the cache lines that the light side writes first are in the other core's cache, so
+// that its next store waits in the store buffer.
 int TimesNeitherSaw(int rounds, void (*heavy_fence)() = HeavyFence) {
   Number x, y, begun, ended, before[8];
   std::atomic<int> seen_by_light{0}, work{0};

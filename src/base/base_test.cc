@@ -98,7 +98,7 @@ TEST(HashTest, DependsOnEveryByteAndOnTheLength) {
     EXPECT_TRUE(seen.insert(Hash64(changed)).second) << i;
   }
   EXPECT_NE(Hash64("a", 1), Hash64("a", 2));
-  // A tail of zeros is not the same as none.
+  // Trailing zero bytes change the result.
   EXPECT_NE(Hash64(std::string_view("\0\0\0", 3)), Hash64(std::string_view("\0\0", 2)));
 }
 
@@ -265,7 +265,7 @@ TEST(LoggingTest, HandlersMayBeReplacedWhileOthersLog) {
   EXPECT_EQ(taken, 4000);
 }
 
-// The environment is read once in a process, so each case is a process of its own.
+// The environment is read once in a process, so each case runs in a separate process.
 TEST(LoggingDeathTest, TheEnvironmentGivesTheLevel) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto level_is = [](const char* variable, const char* value, LogSeverity expected) {

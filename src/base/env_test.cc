@@ -127,7 +127,7 @@ TEST_P(EnvTest, ReadPastTheEndGivesWhatThereIs) {
   EXPECT_TRUE((*file)->Read(100, 0, &out).ok());
 }
 
-// A length from a damaged file must not decide how much memory is taken.
+// A length from a damaged file must not determine how much memory is allocated.
 TEST_P(EnvTest, HugeReadOfASmallFileFailsQuietly) {
   ASSERT_TRUE(WriteFileAtomically(env(), Path("f"), "abc").ok());
   auto file = env().NewRandomAccessFile(Path("f"));
@@ -351,7 +351,7 @@ TEST(PosixEnvTest, FirstWriteErrorStays) {
 }
 
 TEST(PosixEnvTest, FileMadeOnTheFlyIsReadWhole) {
-  auto contents = ReadFileToString(Env::Posix(), "/proc/self/status");  // says that its length is 0
+  auto contents = ReadFileToString(Env::Posix(), "/proc/self/status");  // its reported length is 0
   ASSERT_TRUE(contents.ok());
   EXPECT_THAT(*contents, HasSubstr("Pid:"));
 }

@@ -21,7 +21,7 @@ const char* __tsan_default_options() { return "die_after_fork=0"; }
 namespace millrace {
 namespace {
 
-// What `body` returns in a child; -1 when it does not end within 20 seconds.
+// The result of `body` in a child process; -1 if it does not end within 20 seconds.
 template <typename Body>
 int InChild(const Body& body) {
   const pid_t child = ::fork();

@@ -43,7 +43,8 @@ class StaleTemporariesTest : public ::testing::Test {
     for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename());
     return names;
   }
-  // The name that a process gives, which goes on until it can read from `until`; -1: until it is done.
+  // A child process writes a temporary file for `name`. It ends when it can read from `until`, or at once if
+  // that is -1. Returns the name of the temporary file.
   std::string WriteInChild(const std::string& name, int until, pid_t* child) {
     int out[2];
     EXPECT_EQ(::pipe(out), 0);
@@ -152,7 +153,7 @@ TEST_F(StaleTemporariesTest, OtherNamesStay) {
                                           "model.tempstate0123456789",  // TensorFlow's
                                           dead + "x",
                                           dead + ".index",
-                                          dead.substr(5),  // nothing before the mark
+                                          dead.substr(5),  // no text before the marker
                                           With(dead, 0, "0"),
                                           With(dead, 0, "99999999999")};
   for (const std::string& name : names) {

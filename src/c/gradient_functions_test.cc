@@ -46,7 +46,7 @@ void SevenTimes(Millrace_GradientCall* call, TF_Status* status) {
   call->input_gradients[0].values = {TF_FinishOperation(product, status), 0};
 }
 
-// Looks around in the graph as a client may, then fails.
+// Reads the graph as a client may, then fails.
 void LookAndFail(Millrace_GradientCall* call, TF_Status* status) {
   TF_Operation* const x = TF_GraphOperationByName(call->graph, "x");
   const bool right = x != nullptr && TF_OperationInput({call->oper, 0}).oper == x &&
@@ -56,7 +56,7 @@ void LookAndFail(Millrace_GradientCall* call, TF_Status* status) {
   TF_SetStatus(status, TF_ABORTED, right ? "as expected" : "the graph is not as it should be");
 }
 
-// The identity, with a gradient of C.
+// The identity, with a gradient function in C.
 Output Overridden(const Scope& scope, const Output& x, const char* gradient) {
   const Output y = ops::Identity(scope, x);
   EXPECT_EQ(OverrideGradient(Operation(y), gradient), Status());

@@ -112,7 +112,7 @@ TEST(GraphHoldTest, TheLastUserDeletesAGraphThatIsNotWanted) {
     MutexLock lock(graph->mu);
     EXPECT_TRUE(graph->IsLeft());
   }
-  hold.reset();  // a sanitizer tells when it is still there, or deleted twice
+  hold.reset();  // a sanitizer reports a leak or a second deletion
 }
 
 }  // namespace

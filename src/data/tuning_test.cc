@@ -47,7 +47,7 @@ int64_t Chosen(ProcessorShares& shares, int64_t most, int call_us, int input_us,
 
 TEST(CallsAtATime, AreAsManyAsKeepUpWithTheSlowerNeighbour) {
   ProcessorShares shares(16);
-  EXPECT_EQ(Chosen(shares, 16, 100, 1, 30), 4);   // the consumer asks every 30 us
+  EXPECT_EQ(Chosen(shares, 16, 100, 1, 30), 4);   // the consumer requests an element every 30 us
   EXPECT_EQ(Chosen(shares, 16, 100, 60, 30), 2);  // the input gives one every 60 us
   EXPECT_EQ(Chosen(shares, 16, 100, 1, 500), 1);  // nothing waits
   EXPECT_EQ(Chosen(shares, 16, 1000, 1, 1), 16);  // all processors

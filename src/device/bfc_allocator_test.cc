@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// The system's memory, counted.
+// The system's memory, with counts of the calls.
 class CountingAllocator : public Allocator {
  public:
   explicit CountingAllocator(int64_t budget = INT64_MAX) : budget_(budget) {}
@@ -48,7 +48,7 @@ class CountingAllocator : public Allocator {
   int regions_ = 0;
 };
 
-// The same policy by brute force, over offsets in one region: a list that is searched from end to end.
+// A simple implementation of the same policy, over offsets in one region: a list that is searched linearly.
 class ModelAllocator {
  public:
   static constexpr size_t kNone = SIZE_MAX;
@@ -321,7 +321,7 @@ TEST(BfcAllocatorDeathTest, MistakesOfTheProgramAreFound) {
   EXPECT_DEATH(bfc.Deallocate(p, 1024), "");
 }
 
-// Chunk by chunk what a plain list with the same policy would do.
+// Compares each chunk with the simple implementation.
 TEST(BfcAllocatorTest, PlacesChunksAsTheModelDoes) {
   for (const uint32_t seed : {1u, 2u, 3u, 4u}) {
     std::mt19937 random(seed);
@@ -402,7 +402,7 @@ TEST(BfcAllocatorTest, ChunksOfManyRegionsDoNotOverlap) {
     ASSERT_EQ(bfc.FindInconsistencyForTest(), "") << "step " << step;
     const BfcAllocator::Fragmentation f = bfc.GetFragmentation();
     ASSERT_EQ(bfc.Stats().bytes_in_use + f.free_bytes, f.reserved_bytes);
-    // An allocation of nothing counts as one byte.
+    // An allocation of zero bytes counts as one byte.
     ASSERT_GE(bfc.Stats().bytes_in_use - f.wasted_bytes, asked);
     ASSERT_LE(f.reserved_bytes, 32 * kMiB);
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contract of devices with memory of their own, held by the one for tests.
+// The fake device fulfils the contract of devices with separate memory.
 #include "device/fake_device_testing.h"
 
 #include <gmock/gmock.h>
@@ -85,7 +85,7 @@ TEST_F(FakeDeviceTest, WorkIsDoneInOrder) {
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
-// A block that was given back may be handed out again although work still uses it: later work comes after.
+// A freed block may be allocated again while work still uses it, because later work runs after that work.
 TEST_F(FakeDeviceTest, MemoryIsHandedOutInTheOrderOfWork) {
   Tensor first = OnDevice(device_, {1, 2});
   const Tensor host = *Tensor::Allocate(DataType::kFloat, TensorShape({2}));
@@ -121,10 +121,10 @@ TEST_F(FakeDeviceTest, WhatIsThereAlreadyIsNotCopied) {
   EXPECT_EQ(device_.num_copies_from_devices(), 0);
 }
 
-// A device of a type that knows nothing of others.
-class Stranger final : public Device {
+// A device of a type without copies to other types.
+class HostCopyDevice final : public Device {
  public:
-  explicit Stranger(FakeDevice& base) : Device(base.attributes()), base_(base) {}
+  explicit HostCopyDevice(FakeDevice& base) : Device(base.attributes()), base_(base) {}
   Allocator& allocator() override { return base_.allocator(); }
   Status CopyFromHost(const Tensor& from, const Tensor& to) override { return base_.CopyFromHost(from, to); }
 
@@ -132,9 +132,9 @@ class Stranger final : public Device {
   FakeDevice& base_;
 };
 
-TEST_F(FakeDeviceTest, DevicesThatDoNotKnowEachOtherCopyThroughTheHost) {
+TEST_F(FakeDeviceTest, DevicesWithoutDirectCopiesCopyThroughTheHost) {
   const Tensor source = OnDevice(device_, {7, 8});
-  Stranger stranger(other_);
+  HostCopyDevice stranger(other_);
   Notification there;
   Tensor copy;
   BringTensor(source, &stranger, stranger.allocator(), [&](StatusOr<Tensor> made) {

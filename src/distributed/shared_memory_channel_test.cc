@@ -251,7 +251,7 @@ TEST_F(SharedMemoryChannelTest, StopEndsWhatIsToCome) {
   EXPECT_EQ(Address(), "none");
 }
 
-// ---- One end is something else
+// ---- One end violates the protocol
 
 class FakeSender {
  public:

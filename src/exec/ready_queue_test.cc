@@ -106,7 +106,7 @@ TEST(ItemFifoTest, GivesItemsInTheirOrder) {
 TEST(ReadyQueueTest, TheOwnThreadHelpsWithLoopsWhileItWaits) {
   ThreadPool pool("test", 2);
   bool helped = false;
-  // In a thread that has not waited in vain before, as such a thread sleeps sooner.
+  // In a new thread: after failed waits a thread sleeps earlier.
   std::thread([&] {
     const RefPtr<ReadyQueue> queue = MakeRef<ReadyQueue>(&pool);
     const std::thread::id own = std::this_thread::get_id();

@@ -40,7 +40,8 @@ class ImportTest : public testing::Test {
  protected:
   Status Import(const std::string& text) { return ImportGraphDef(GraphDefFromText(text), options_, &graph_); }
 
-  // Import must fail with this code and a message that has these parts, and must leave no trace.
+  // The import must fail with this code and a message that contains these parts, and must not change the
+  // graph.
   void ExpectError(const std::string& text, ErrorCode code, const std::vector<std::string>& parts) {
     const std::string before = GraphText(graph_);
     const int ids = graph_.num_node_ids();
@@ -380,8 +381,8 @@ TEST_F(ImportTest, AChainOfTwoHundredThousandNodesNeedsNoDeepStack) {
   EXPECT_EQ((*order)[kLength]->name(), "199999");
 }
 
-// Bytes of a valid GraphDef, changed at random: whatever comes of it, a Status does, and the graph stays
-// sound.
+// Random changes of the bytes of a valid GraphDef: import returns a Status, and the graph stays
+// valid.
 TEST_F(ImportTest, AGraphDefThatIsGivenAwayLendsItsConstants) {
   tensorflow::GraphDef def = GraphDefFromText(ConstInts("c", "tensor_shape { dim { size: 10000 } }"));
   (*def.mutable_node(0)->mutable_attr())["value"].mutable_tensor()->mutable_tensor_content()->assign(40000,
@@ -414,7 +415,7 @@ TEST_F(ImportTest, MutatedBytesGiveAStatusAndASoundGraph) {
           "versions { producer: 24 }")
           .SerializeAsString();
   options_.max_tensor_bytes = 1 << 20;
-  google::protobuf::SetLogHandler(nullptr);  // it would tell of every malformed string
+  google::protobuf::SetLogHandler(nullptr);  // it would log every malformed string
   std::mt19937 random(3);
   int imported = 0;
   for (int round = 0; round < 4000; ++round) {

@@ -382,7 +382,7 @@ TEST(GraphTest, NodeWithManyConsumersIsTakenApartInLinearTime) {
     leaves.push_back(leaf);
   }
   graph.FixupSourceAndSinkEdges();
-  // From the front: a list that shifts or is searched would make 2e10 steps of this.
+  // From the front: a list that is shifted or searched would take 2e10 steps.
   for (Node* leaf : leaves) graph.RemoveNode(leaf);
   EXPECT_TRUE(hub->out_edges().empty());
   EXPECT_EQ(graph.num_nodes(), 3);

@@ -79,7 +79,7 @@ TEST_F(ShapeRefinerTest, ErrorsTellNodeOpShapesAndValues) {
   Ints("dims", {2, -7});
   Float("x", PartialShape());
   const Node* r = AddTestNode(&graph_, "r", "Reshape", {"x", "dims"});
-  // No shape function has a part in it: TensorFlow's message names no node.
+  // No shape function is called here, so that TensorFlow's message names no node.
   EXPECT_EQ(refiner_.AddNode(*r).message(), "Invalid value in tensor used for shape: -7");
 }
 

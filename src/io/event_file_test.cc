@@ -59,7 +59,8 @@ TEST_F(EventFileTest, BeginsWithTheVersion) {
   const auto writer = Open(Options());
   EXPECT_EQ(writer->path(), "/logs/events.out.tfevents.1500000000.host");
   ASSERT_TRUE(writer->Close().ok());
-  // By the definition: length 24, its sum, the message (wall_time is field 1, file_version 3), its sum.
+  // By the definition: length 24, its checksum, the message (wall_time is field 1, file_version 3), its
+  // checksum.
   const std::string bytes = *ReadFileToString(env_, writer->path());
   ASSERT_EQ(bytes.size(), 8u + 4 + 24 + 4);
   EXPECT_EQ(bytes.substr(0, 8), std::string("\x18\0\0\0\0\0\0\0", 8));

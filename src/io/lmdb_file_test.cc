@@ -79,8 +79,8 @@ TEST(LmdbFile, AFileThatIsNotThereOrNoDatabaseIsAnError) {
   EXPECT_EQ(ReadAll(Env::Posix(), Data("README.md"), &entries).code(), ErrorCode::kDataLoss);
 }
 
-// With bytes changed anywhere, most in the headers of pages, reading ends, within the pages that the file
-// has.
+// With random bytes changed, most of them in the headers of pages, reading ends and stays within the file's
+// pages.
 TEST(LmdbFile, ChangedBytesEndInAStatus) {
   std::mt19937 random(1);
   int refused = 0;
@@ -107,7 +107,7 @@ TEST(LmdbFile, ChangedBytesEndInAStatus) {
   EXPECT_GT(refused, 1000);
 }
 
-// A branch page that is its own child: a walk without a counter would never end.
+// A branch page that is its own child: a traversal without a counter would never end.
 TEST(LmdbFile, PagesInACircleAreRefused) {
   const auto sound = ReadFileToString(Env::Posix(), Data("plain.mdb"));
   ASSERT_TRUE(sound.ok());

@@ -24,7 +24,7 @@ TEST(MatchFilesTest, PatternsMeanWhatTheyMeanToTheShell) {
     std::string pattern(random() % 8, ' '), text(random() % 8, ' ');
     for (char& c : pattern) c = alphabet[random() % alphabet.size()];
     for (char& c : text) c = "abc]-"[random() % 5];
-    // The library and the standard leave the meaning of odd sets open.
+    // Neither the library nor the standard defines the meaning of unusual sets.
     if (pattern.find("[") != std::string::npos && pattern.find_first_of("-^!") != std::string::npos) continue;
     if (pattern.find("[[") != std::string::npos || pattern.find("[]") != std::string::npos) continue;
     EXPECT_EQ(MatchesPattern(pattern, text), fnmatch(pattern.c_str(), text.c_str(), 0) == 0)

@@ -91,7 +91,7 @@ TEST(NpyTest, BigEndian) {
               ElementsAre(1, -2));
   EXPECT_THAT(Values<double>(Parse(File(Dictionary(">f8", "(1,)"), Swapped<double>({0.25})))),
               ElementsAre(0.25));
-  // Both parts of a complex number are swapped by themselves.
+  // The bytes of each part of a complex number are swapped separately.
   EXPECT_THAT(Values<complex64>(Parse(File(Dictionary(">c8", "(1,)"), Swapped<float>({1, 2})))),
               ElementsAre(complex64(1, 2)));
 }

@@ -141,7 +141,7 @@ TEST(RecordIndexTest, BrokenIndexesAreRefused) {
     std::string flipped = good;
     flipped[n] ^= 4;
     EXPECT_EQ(RecordIndex::Parse(flipped, "x").status().code(), ErrorCode::kDataLoss) << n;
-    // The same with a sum that is right.
+    // The same with a correct checksum.
     if (n + 4 < good.size()) {
       EXPECT_FALSE(RecordIndex::Parse(WithSum(good.substr(0, n)), "x").ok()) << n;
     }

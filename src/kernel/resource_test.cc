@@ -202,7 +202,7 @@ TEST(ResourceManagerTest, ManyThreadsMakeDropAndFind) {
   EXPECT_EQ(alive, 0);
 }
 
-// A resource's end may use the manager: it holds no lock then.
+// The destructor of a resource may use the manager, which holds no lock then.
 TEST(ResourceManagerTest, AResourceMayUseTheManagerAsItGoes) {
   class Asking : public Resource {
    public:

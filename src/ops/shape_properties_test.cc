@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What holds for every shape function, on inputs drawn at random: it survives anything, it asks for the
-// values that it uses, and knowing less never contradicts knowing more.
+// Properties of every shape function, tested with random inputs: no input makes it crash, it requests the
+// values that it uses, and its result for partially known inputs does not contradict that for known ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,20 +16,20 @@
 namespace millrace {
 namespace {
 
-// Per op: so many trials, and more until enough valid cases came up.
+// Trials for each op; more follow until there were enough valid cases.
 constexpr int kMinTrials = 1000;
 constexpr int kMaxTrials = 20000;
 constexpr int kEnoughValid = 100;
 
-// A node with known inputs, all of it drawn at random.
+// A random node with known inputs.
 struct Case {
   AttrMap attrs;
   int num_outputs = 0;
   std::vector<PartialShape> shapes;
-  std::vector<std::unique_ptr<Tensor>> values;  // null: not known
+  std::vector<std::unique_ptr<Tensor>> values;  // null: unknown
 };
 
-// For ops whose inputs hardly ever fit each other by chance. -1: a size that is drawn once for a case.
+// For ops whose inputs rarely fit each other by chance. -1: a size that is drawn once for a case.
 using ShapeTable = std::map<std::string, std::vector<std::vector<int64_t>>>;
 const ShapeTable kLikelyShapes = {
     {"AudioSpectrogram", {{-1, 4}}},
@@ -167,7 +167,7 @@ const ShapeTable kLikelyShapes = {
     {"TridiagonalSolve", {{3, -1}, {-1, 2}}},
 };
 
-// The ops of instructions that take and give int32.
+// The ops of instructions with int32 arguments and results.
 const std::vector<const OpRegistration*>& PlainInstructions() {
   static const auto* const ops = [] {
     EXPECT_EQ(RegisterAllOps(OpRegistry::Global()), Status());
@@ -267,7 +267,7 @@ class Generator {
     return program.ToAttrs();
   }
 
-  // The lists that describe features are as long as the numbers say, mostly.
+  // The lists that describe features usually have the lengths that the numbers specify.
   void MatchFeatureLists(AttrMap* attrs) {
     static constexpr const char* kGroups[][4] = {
         {"Nsparse", "sparse_types", "", ""},
@@ -332,7 +332,7 @@ class Generator {
     return drawn;
   }
 
-  // The same case with less of it known.
+  // The same case with fewer known sizes and values.
   Case Forget(const Case& full) {
     Case less;
     less.attrs = full.attrs;
@@ -346,7 +346,7 @@ class Generator {
       }
       const bool forget_rank = OneIn(4);
       less.shapes.push_back(forget_rank ? PartialShape() : PartialShape(std::move(dims)));
-      // A value that is known has a known shape.
+      // A known value has a known shape.
       const bool keep = full.values[i] != nullptr && !forgot && !forget_rank && OneIn(2);
       less.values.push_back(keep ? std::make_unique<Tensor>(*full.values[i]) : nullptr);
     }

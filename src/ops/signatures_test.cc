@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Holds every registered op to the table in tests/data/ops_signatures.txt, and the table to the ops.
+// Compares the registered ops with the table in tests/data/ops_signatures.txt, in both directions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -154,12 +154,12 @@ TEST_F(SignaturesTest, TraitsAgreeWithSignatures) {
     const std::string& name = op->def.name;
     bool takes_ref = false;
     for (const ArgDef& arg : op->def.inputs) takes_ref = takes_ref || arg.is_ref;
-    // Not so by TensorFlow, though they touch the process, files or other steps, or may, as the body of a
-    // For.
+    // Not stateful in TensorFlow, although they use the process, files or other steps, or may, like the body
+    // of a For.
     static const std::set<std::string> kUnflagged = {"Abort",   "Batch",         "BatchFunction",
                                                      "For",     "MatchingFiles", "ReadFile",
                                                      "Unbatch", "UnbatchGrad",   "WriteFile"};
-    // Arrays by name, which have no flag either.
+    // Tensor arrays with names, which are not marked either.
     const bool array_by_name = name.starts_with("TensorArray") && name.ends_with("V2");
     if (traits.has_side_effects && !takes_ref && !kUnflagged.contains(name) && !array_by_name) {
       EXPECT_TRUE(op->def.is_stateful) << name;

@@ -23,7 +23,7 @@ namespace {
 namespace pb = google::protobuf;
 using pb::FieldDescriptor;
 
-// Sets every field, by reflection, to values that a reader can tell from each other.
+// Sets every field, by reflection, to different values.
 void Fill(pb::Message* message, int depth, std::mt19937& rng) {
   const pb::Reflection& r = *message->GetReflection();
   const pb::Descriptor& type = *message->GetDescriptor();
@@ -76,8 +76,8 @@ const pb::Message& DefaultOf(const pb::Descriptor* type) {
   return *instance;
 }
 
-// A message that knows nothing of generated code reads the same from the same bytes, so every field lies
-// where reflection thinks.
+// A dynamic message, which does not use generated code, has the same contents after parsing the same bytes,
+// so reflection finds every field.
 void CheckType(const pb::Descriptor* type, std::mt19937& rng) {
   for (int i = 0; i < type->nested_type_count(); ++i) CheckType(type->nested_type(i), rng);
   if (type->options().map_entry()) return;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions that bring a cluster of their own (ConfigProto.cluster_def) to servers that know nothing of one
-// another.
+// Sessions with a cluster of their own (ConfigProto.cluster_def), on servers that are not configured for each
+// other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions of three masters whose steps meet in collective operations, over gRPC.
+// Sessions of three masters whose steps execute common collective operations, over gRPC.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The life of servers, and what tools and other programs get from them.
+// The lifetime of servers, and their services for tools and other programs.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
@@ -92,7 +92,7 @@ TEST_F(ServersTest, AnAddressInUseIsAnErrorThatNamesTheTask) {
   EXPECT_EQ(Server::Make(options).status().message(), "Task 4 was not defined in job \"w\"");
 }
 
-// Numbers of this process that grow when something is not given back.
+// Counts of this process that grow if resources are not released.
 struct Held {
   size_t threads = 0, descriptors = 0;
   int64_t tensor_bytes = 0;
@@ -199,8 +199,8 @@ TEST_F(ServersTest, AServerRefusesAnAddressThatAnotherTaskHas) {
   EXPECT_TRUE(errors::IsInvalidArgument(server.status())) << server.status();
   EXPECT_THAT(server.status().message(), HasSubstr("localhost:2222: /job:worker/replica:0/task:1 and "
                                                    "/job:ps/replica:0/task:0"));
-  // Port 0 is another one for each task, and what others have is not this server's affair: tasks that are not
-  // used may have any address.
+  // Port 0 is a different port for each task. A server does not check the addresses of tasks that it does not
+  // use.
   ASSERT_EQ(options.cluster.AddTask("worker", 2, "localhost:0"), Status());
   ASSERT_EQ(options.cluster.AddTask("worker", 3, "localhost:0"), Status());
   options.task = 3;
@@ -228,7 +228,7 @@ TEST_F(ServersTest, ATaskAtTheAddressOfAnotherIsNotTakenForIt) {
   }
 }
 
-// Asks the server as tools do that know its services only from itself.
+// Sends requests to the reflection service, as tools do to find the services of a server.
 std::string AskForReflection(const std::string& target, const std::string& version,
                              const std::string& request) {
   const auto channel = grpc::CreateChannel(target, grpc::InsecureChannelCredentials());
@@ -289,7 +289,7 @@ TEST_F(ServersTest, ToolsFindTheServicesByReflection) {
       ASSERT_EQ(response.field_count(), 2);
       ASSERT_EQ(response.field(1).number(), 4);
       ASSERT_TRUE(files.ParseFromString(response.field(1).length_delimited()));
-      // A pool builds them, each after those that it needs.
+      // A descriptor pool builds the files, each after its dependencies.
       google::protobuf::SimpleDescriptorDatabase database;
       for (int i = 0; i < files.field_count(); ++i) {
         google::protobuf::FileDescriptorProto file;

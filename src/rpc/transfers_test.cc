@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Large tensors between servers, in each of the ways they may travel.
+// Large tensors between servers, by each channel.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -88,7 +88,7 @@ TEST(TransfersTest, SharedMemory) {
   EXPECT_FALSE(HasSharedMemory()) << "it goes with the servers";
 }
 
-// It is too little for one of the tensors, and for the chunks there are no limits.
+// The shared memory is too small for one of the tensors; chunks have no limit.
 TEST(TransfersTest, LittleSharedMemory) {
   TensorTransfers transfers;
   transfers.max_message_bytes = 1000;

@@ -63,7 +63,7 @@ TEST_F(CallableTableTest, ARunInProgressKeepsItsCallable) {
   EXPECT_EQ(executable_.use_count(), 2);
 }
 
-// Places are reused, so that making and releasing callables in a loop needs no more memory.
+// Entries are reused, so that creating and releasing callables in a loop does not allocate more memory.
 TEST_F(CallableTableTest, NoHandleIsUsedTwice) {
   std::set<Session::CallableHandle> seen;
   for (int i = 0; i < 1000; ++i) {

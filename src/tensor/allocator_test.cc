@@ -82,7 +82,7 @@ TEST(CpuAllocatorTest, CountsWhatIsInUse) {
   EXPECT_GE(during.peak_bytes_in_use, during.bytes_in_use);
   EXPECT_GE(during.largest_alloc_size, 1000000);
   EXPECT_GT(during.bytes_limit, 0);
-  // Freed by a thread that ends: still counted right.
+  // Blocks that are freed by a thread that ends are counted correctly.
   std::thread([&] {
     allocator.Deallocate(small, 1000);
     allocator.Deallocate(large, 1000000);
@@ -116,7 +116,7 @@ TEST(CpuAllocatorTest, RefusesMoreThanTheMachineHas) {
   EXPECT_EQ(CpuAllocator().Allocate(limit + 1), nullptr);
 }
 
-// Blocks wander between threads that allocate, pass on, free and end.
+// Threads allocate blocks, pass them to other threads, free them and end.
 TEST(CpuAllocatorTest, BlocksMayBeFreedByAnyThread) {
   struct Block {
     unsigned char* p;

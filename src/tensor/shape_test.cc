@@ -37,7 +37,7 @@ TEST(TensorShapeTest, KnowsItsSizes) {
   EXPECT_EQ(TensorShape({5, 0, 2}).num_elements(), 0);
 }
 
-// Every rank up to the highest, so that both representations and the change between them are met.
+// Every rank up to the highest, so that both representations and the transition between them are tested.
 TEST(TensorShapeTest, GrowsAndShrinksThroughAllRanks) {
   TensorShape s;
   Dims want;
@@ -84,7 +84,7 @@ TEST(TensorShapeTest, MakeRefusesBadSizes) {
   EXPECT_TRUE(TensorShape::Make(Dims{INT64_MAX, 1}).ok());
   EXPECT_THAT(TensorShape::Make(Dims(255, 1)).status().message(), HasSubstr("too many dimensions"));
   EXPECT_TRUE(TensorShape::Make(Dims(254, 1)).ok());
-  // A zero does not hide an overflow of the other sizes, wherever it stands.
+  // A size of zero, at any position, does not hide an overflow of the others.
   EXPECT_FALSE(TensorShape::Make(Dims{0, int64_t{1} << 40, int64_t{1} << 40}).ok());
   EXPECT_FALSE(TensorShape::Make(Dims{int64_t{1} << 40, int64_t{1} << 40, 0}).ok());
   EXPECT_TRUE(TensorShape::Make(Dims{0, int64_t{1} << 40}).ok());

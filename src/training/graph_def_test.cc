@@ -103,7 +103,7 @@ TEST(GraphDefTest, ErrorsLeaveTheGraphAsItWas) {
   fails(kSquare, {.input_map = {{"x", foreign}}}, "not of the scope's graph");
   fails(kSquare, {.input_map = {{"x", Output()}}}, "not of the scope's graph");
   fails(kSquare, {.control_dependencies = {Operation()}}, "not of the scope's graph");
-  // The failures have left nothing that prevents an import.
+  // After these failures an import still works.
   EXPECT_TRUE(ImportGraphDef(scope, kSquare).ok());
 }
 

@@ -25,7 +25,7 @@ using ::testing::Not;
 constexpr char kCpu[] = "/job:localhost/replica:0/task:0/device:CPU:0";
 constexpr char kGpu[] = "/job:localhost/replica:0/task:0/device:GPU:0";
 
-// A message as a step leaves it, made event by event.
+// A message like that of a step, built event by event.
 class Metadata {
  public:
   tensorflow::NodeExecStats* Event(const std::string& device, const std::string& name, const std::string& op,

@@ -161,7 +161,7 @@ TEST(EventStoreTest, InOlderFilesASmallerStepRemovesWhatComesAgainOfItsTag) {
       store.Apply(Scalar(step, "loss", 1), &run);
       store.Apply(Scalar(step, "other", 1), &run);
     }
-    store.Apply(Start(2), &run);  // says nothing in such a file
+    store.Apply(Start(2), &run);  // has no effect in such a file
     store.Apply(Scalar(6, "loss", 1), &run);
     store.Apply(Scalar(3, "loss", 1), &run);
     EXPECT_THAT(Steps(store, "r", "loss"), ElementsAre(1, 2, 3)) << version;
@@ -327,7 +327,7 @@ TEST_F(EventWatcherTest, ReadsWhatFilesGrowBy) {
   Append("a/events.out.tfevents.1", Record(Version()) + Record(Scalar(1, "loss", 1)));
   ASSERT_TRUE(watcher.ReadAll().ok());
   EXPECT_THAT(Steps(watcher.store(), "a", "loss"), ElementsAre(1));
-  // Half a record waits for the other half, byte after byte.
+  // An incomplete record is not read until its last byte has arrived.
   const std::string record = Record(Scalar(2, "loss", 2));
   for (const char byte : record.substr(0, record.size() - 1)) {
     Append("a/events.out.tfevents.1", {&byte, 1});
@@ -383,7 +383,7 @@ TEST_F(EventWatcherTest, WhatIsBrokenIsSaidAndTheRestOfItsFileLeftAlone) {
   ASSERT_EQ(watcher.store().notes().size(), 2u);
   EXPECT_THAT(watcher.store().notes()[0], HasSubstr("corrupted record at"));
   EXPECT_THAT(watcher.store().notes()[1], HasSubstr("b/x.tfevents"));
-  // It is not read again, and a file that shrinks is neither.
+  // It is not read again, nor is a file that has become shorter.
   Append("a/x.tfevents.1", Record(Scalar(5, "loss", 1)));
   std::filesystem::resize_file(folder_ + "/a/x.tfevents.2", 5);
   ASSERT_TRUE(watcher.ReadAll().ok());

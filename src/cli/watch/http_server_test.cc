@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 constexpr const char* kHost = "Host: localhost\r\n";
 
-// A peer that has connected.
+// A connected client.
 class Peer {
  public:
   explicit Peer(int port) : file_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -46,7 +46,7 @@ class Peer {
     if (file_ >= 0) close(file_);
     file_ = -1;
   }
-  // All that has come. True: the other side has ended.
+  // Appends all received bytes. True: the other side has closed the connection.
   bool Receive(std::string* all) const {
     char piece[65536];
     for (;;) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Bundles whose bytes are put together by hand from the definition of the format.
+// Bundles whose bytes are written by hand, by the definition of the format.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::string Floats(const std::vector<float>& values) {
   return bytes;
 }
 
-// The bytes of a tensor of strings, and the sum that its entry has.
+// The bytes of a tensor of strings, and the checksum of its entry.
 std::string Strings(const std::vector<std::string>& values, uint32_t* crc) {
   std::string lengths, summed, text;
   for (const std::string& value : values) {
@@ -99,7 +99,7 @@ TEST_F(BundleGoldenTest, WhatIsWrittenIsWhatTheFormatSays) {
   uint32_t string_crc;
   const std::string w = Floats({1, 2}), t = Strings(texts, &string_crc), z = Floats({7});
   EXPECT_EQ(*ReadFileToString(env_, "/p.data-00000-of-00001"), w + t + z);
-  // Short keys that share nothing, and one restart point for all.
+  // Short keys without common prefixes, and one restart point.
   const Entries entries{{"", BundleHeader()},
                         {"t", testing_bytes::BundleEntry(kString, {3}, w.size(), t, string_crc)},
                         {"w", testing_bytes::BundleEntry(kFloat, {2}, 0, w, MaskedCrc(w))},
@@ -132,7 +132,7 @@ TEST_F(BundleGoldenTest, VariantsAreMessagesWithSums) {
   EXPECT_EQ(read->data<Variant>()[0].TypeName(), "test::Kind");
   EXPECT_EQ(read->data<Variant>()[0].Encode().metadata, "one");
   EXPECT_EQ(read->data<Variant>()[1].Encode().metadata, "");
-  // Written again they are the same bytes.
+  // Writing the entries again gives the same bytes.
   const auto writer = BundleWriter::Open(env_, "/q");
   ASSERT_EQ((*writer)->Add("t", *read), Status::Ok());
   ASSERT_EQ((*writer)->Finish(), Status::Ok());

@@ -79,7 +79,7 @@ TEST_F(BundleTest, EveryTypeComesBack) {
       tensors[StrCat(DataTypeName(dtype), i)] = FilledOf(dtype, shape, static_cast<uint32_t>(i));
     }
   }
-  tensors["big"] = Filled<float>(TensorShape({1000, 701}), 1);  // many pieces, and no whole number of them
+  tensors["big"] = Filled<float>(TensorShape({1000, 701}), 1);  // many pieces, the last one shorter
   tensors["text"] = Filled<std::string>(TensorShape({50000}), 2);
   tensors["long"] = AsTensor<std::string>({std::string(700000, 'x'), "", std::string(300000, 'y')});
   ASSERT_EQ(Save(env_, "/a/b/p", tensors), Status::Ok());

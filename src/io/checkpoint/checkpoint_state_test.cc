@@ -64,7 +64,7 @@ TEST(CheckpointStateTest, TheLatestIsFoundWhenItsFilesAreThere) {
   EXPECT_EQ(*ReadFileToString(env, "/d/checkpoint"),
             "model_checkpoint_path: \"/d/v1\"\nall_model_checkpoint_paths: \"/d/v1\"\n");
   EXPECT_EQ(*LatestCheckpoint(env, "/d"), "/d/v1");
-  // A folder that was moved: the paths in it lead nowhere, the files are there.
+  // A folder that was moved: the stored paths do not exist, but the files are in the folder.
   ASSERT_EQ((*BundleWriter::Open(env, "/new/p-2"))->Finish(), Status::Ok());
   ASSERT_EQ(UpdateCheckpointState(env, "/new", {"/old/p-2", {"/old/p-1"}, {}, 0}), Status::Ok());
   EXPECT_EQ(*LatestCheckpoint(env, "/new"), "/new/p-2");

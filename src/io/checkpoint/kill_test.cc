@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// A process that is killed while it saves a checkpoint over the one before. Each run of the test dies at 50
-// random bytes or system calls; `io_test --gtest_filter=KillTest.* --gtest_repeat=10 --gtest_shuffle` at 500
-// different ones.
+// A process that is killed while it replaces a checkpoint. Each run of the test dies at 50 random bytes or
+// system calls; `io_test --gtest_filter=KillTest.* --gtest_repeat=10 --gtest_shuffle` at 500 different
+// ones.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -17,7 +17,7 @@
 namespace millrace::io {
 namespace {
 
-// Counts the bytes that are written and the other operations, and dies at one of them.
+// Counts the written bytes and the other operations, and ends the process at one of them.
 class MortalEnv : public EnvWrapper {
  public:
   MortalEnv(Env& base, uint64_t last) : EnvWrapper(base), left_(last) {}
@@ -92,7 +92,7 @@ Status Save(Env& env, const std::string& prefix, int32_t generation) {
   return writer->Finish();
 }
 
-// The generation that all tensors of the checkpoint are of.
+// The common generation of all tensors of the checkpoint.
 StatusOr<int32_t> Load(const std::string& prefix) {
   MR_ASSIGN_OR_RETURN(const auto reader, BundleReader::Open(Env::Posix(), prefix));
   std::optional<int32_t> generation;

@@ -84,7 +84,7 @@ TEST_F(SlicesTest, WhatIsWrittenIsWhatTheFormatSays) {
   const auto table = TableReader::Open(env_, "/d/v1");
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_EQ((*table)->Get("")->value(), Header(Meta("w", {3, 2}, 1, {top})));
-  // Every element is in the list, equal ones at the end, too.
+  // The list has every element, also equal ones at the end.
   EXPECT_EQ((*table)->Get(kTop)->value(), FloatRecord("w", top, {7, 7}));
 }
 

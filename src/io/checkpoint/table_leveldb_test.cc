@@ -27,7 +27,7 @@ Contents RandomContents(uint32_t seed, size_t n) {
     std::string key =
         "layer" + std::to_string(rng() % 50) + std::string(rng() % 3, '\xff') + std::to_string(rng());
     key.resize(rng() % key.size());
-    // Some of it can be compressed.
+    // A part of the values can be compressed.
     std::string value(rng() % 700, static_cast<char>(rng() % 4));
     for (size_t i = 0; i < value.size(); i += 1 + rng() % 40) value[i] = static_cast<char>(rng());
     contents[key] = value;

@@ -101,7 +101,7 @@ TEST_F(TableTest, TablesMadeByHandAreRead) {
 
 TEST_F(TableTest, CompressedBlocksAreRead) {
   const std::string block = Block({{"k", "abcdabcdabcd"}});
-  // 16 bytes as they are, then a copy of 8 from 4 back that reaches into itself, then the rest.
+  // A literal of 16 bytes, then a copy of 8 bytes from offset 4 that overlaps itself, then the rest.
   const size_t at = block.find("abcd") + 4;
   const std::string rest = block.substr(at + 8);
   const std::string packed = Varint(block.size()) + static_cast<char>((at - 1) << 2) + block.substr(0, at) +
@@ -177,7 +177,7 @@ TEST_F(TableTest, BrokenTablesAreErrors) {
     EXPECT_THAT(Error(testing_bytes::TableOfBlocks({std::pair(std::string("z"), Stored(block))})),
                 HasSubstr("Data loss"));
   }
-  // Blocks that say the same entries again, so that a small table could be walked for ever.
+  // Index entries that name the same blocks again, so that a small table would have endlessly many entries.
   const std::string twice = Stored(Block({{"a", ""}}));
   EXPECT_THAT(Error(testing_bytes::TableOfBlocks({{"a", twice}, {"b", twice}})), HasSubstr("bad entry"));
 }
@@ -189,13 +189,14 @@ TEST_F(TableTest, NoChangedByteGoesUnnoticed) {
     std::string changed = bytes;
     changed[i] = static_cast<char>(changed[i] ^ 0x41);
     const auto walked = Walk(changed);
-    // The footer has no sum: handles that are longer than need be, or of the block of nothing, may change.
+    // The footer has no checksum: changes of handles with superfluous bytes, or of the empty block, go
+    // unnoticed.
     EXPECT_TRUE(i + 48 >= bytes.size() || !walked.ok() || *walked == contents) << i;
     EXPECT_FALSE(Walk(bytes.substr(0, i)).ok()) << i;
   }
 }
 
-TEST_F(TableTest, AnyBlockThatSumsUpEndsInAStatus) {
+TEST_F(TableTest, AnyBlockWithAValidChecksumGivesAStatus) {
   std::mt19937 rng(3);
   const std::string block = Block({{"a", "1"}, {"abc", "2"}, {"b", "3"}});
   for (int i = 0; i < 3000; ++i) {

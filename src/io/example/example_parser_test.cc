@@ -253,7 +253,7 @@ TEST(ExampleParserTest, ErrorsOfListsNameTheStep) {
   ExpectTensorEqual(Tensor(kInt64, TensorShape({0, 1})), Parsed({optional}, bytes, lists)[0][0]);
 }
 
-// The features as protobuf reads them, assembled by plain code.
+// The features as parsed by protobuf, assembled by a simple loop.
 class Reference {
  public:
   explicit Reference(std::vector<tensorflow::Example> examples) : examples_(std::move(examples)) {}
@@ -311,8 +311,8 @@ TEST(ExampleParserTest, AgreesWithProtobufOnRandomExamples) {
   reference.ExpectSparse("s", kString, got[2]);
 }
 
-// The same examples with and without what makes the parser take its general way: here an empty entry in
-// front.
+// The same examples with and without an empty entry in front, which makes the parser use its general
+// method.
 TEST(ExampleParserTest, PlainExamplesAreReadAsOthersAre) {
   std::mt19937 rng(2);
   const auto below = [&](uint32_t n) { return static_cast<int>(rng() % n); };
@@ -350,8 +350,8 @@ TEST(ExampleParserTest, PlainExamplesAreReadAsOthersAre) {
   for (size_t f = 0; f < specs.size(); ++f) ExpectTensorEqual((*of_views)[f][0], got[f][0]);
 }
 
-// Each byte of a plain example is changed in turn, and each beginning of it is tried; the general way
-// decides.
+// Each byte of a plain example is changed, and each prefix is parsed; the results are those of the general
+// method.
 TEST(ExampleParserTest, BrokenPlainExamplesAreWhatTheGeneralWaySays) {
   const std::string whole = ExampleOf(Entry("a", kOneTwo) + Entry("f", Field(2, Field(1, "12345678"))) +
                                       Entry("s", Field(1, Field(1, "text"))));

@@ -151,7 +151,7 @@ TEST(PngTest, DamageIsAnError) {
               HasSubstr("Invalid PNG header, data size 20"));
   EXPECT_THAT(std::string(ReadPng(good.substr(0, 50)).status.message()), HasSubstr("Invalid PNG"));
   std::string flipped = good;
-  flipped[17] ^= 1;  // of the width; the sum is wrong now
+  flipped[17] ^= 1;  // of the width; the checksum is wrong now
   EXPECT_FALSE(ReadPng(flipped).status.ok());
 }
 
@@ -214,7 +214,7 @@ TEST(GifTest, LaterFramesLieOverTheOnesBefore) {
                                        {0, 1, 1, 1, {2}, own, false, ti::GifControl(3, 1)}}));
   ASSERT_TRUE(image.status.ok()) << image.status;
   EXPECT_EQ(image.size.frames, 3);
-  // The second frame's colour 0 is said to be transparent, and drawn all the same; disposal does nothing.
+  // The second frame's colour 0 is marked as transparent, but drawn; the disposal has no effect.
   std::vector<int> want = Colors({0, 1, 2, 3, 0, 3, 2, 0, 0, 3});
   for (const int n : {3, 3, 3}) want.push_back(n);
   for (const int n : Colors({0})) want.push_back(n);
@@ -275,7 +275,7 @@ TEST(GifTest, ATruncatedFrameIsFilledWithColorZero) {
   EXPECT_TRUE(ReadGif(whole.substr(0, whole.size() - 2)).status.ok());
 }
 
-// Rows of a smooth picture, which JPEG changes but little.
+// Rows of a smooth picture, which JPEG changes only slightly.
 std::vector<uint8_t> Smooth(const ImageSize& size) {
   std::vector<uint8_t> pixels;
   for (int64_t y = 0; y < size.height; ++y) {
@@ -333,7 +333,7 @@ TEST(JpegTest, OptionsOfTheWriterAreInTheFile) {
   const auto write = [&](const JpegEncodeOptions& options) {
     return *EncodeJpeg(pixels.data(), size, options);
   };
-  // The density stands in the JFIF header: unit, x, y.
+  // The density in the JFIF header: unit, x, y.
   EXPECT_EQ(write({.density_in_cm = false, .x_density = 300, .y_density = 258}).substr(13, 5),
             ti::Raw({1, 1, 44, 1, 2}));
   EXPECT_EQ(write({.density_in_cm = true}).substr(13, 1), "\2");

@@ -38,7 +38,7 @@ TEST(LoopMathTest, ErrorsAreBelowTwoUnits) {
   EXPECT_LT(log1p, 2);
 }
 
-// Of a float, in units of the last place of what is wanted.
+// Of a float, in units of the last place of the expected value.
 float Error(float got, double want) {
   const auto rounded = static_cast<float>(want);
   if (got == rounded) return 0;

@@ -48,7 +48,7 @@ TEST(MathShapes, BinaryOpsBroadcast) {
 }
 
 TEST(MathShapes, GradientsOfUnaryOpsMerge) {
-  // TensorFlow asks nothing of the second input here; the kernels do.
+  // TensorFlow does not check the second input here; the kernels do.
   for (const char* op : {"InvGrad", "ReciprocalGrad", "RsqrtGrad", "SigmoidGrad", "SqrtGrad", "TanhGrad"}) {
     Expect(Op(op), "?;[2]", "in0");
     Expect(Op(op), "[2,?];[?,3]", "in0");

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Shapes of parsed Examples: lists that are as long as the numbers say, and others.
+// Shapes of parsed Examples: lists with the specified lengths, and others.
 #include "ops/shape_checks.h"
 
 namespace millrace {

@@ -62,7 +62,7 @@ TEST(ConvOfSmallImages, IsTheSameBitsForEveryNumberOfThreads) {
   }
 }
 
-// Those of an image alone, wherever in the batch it lies.
+// The results are those of the single image, at any position in the batch.
 TEST(ConvOfSmallImages, IsTheSameBitsInEveryBatch) {
   std::vector<ConvParams> shapes = ManySmallImages();
   shapes.push_back(Same(5, 4, 256, 3, 128, 1));

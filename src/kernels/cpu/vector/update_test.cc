@@ -285,7 +285,7 @@ TEST_P(UpdateTest, RowsAreChangedInTheOrderOfTheIndices) {
   }
 }
 
-// Sizes at which values are written through the caches and around them; parts that begin anywhere.
+// Sizes at which values are written through the caches or bypass them; parts with any begin.
 TEST_P(UpdateTest, NewValuesBesideTheOldOnesAreThoseInPlace) {
   for (const int64_t n : {int64_t{1}, int64_t{33}, int64_t{5000}, (kMinStreamBytes >> 2) + 77}) {
     for (int r = 0; r < kRules; ++r) {
