@@ -38,8 +38,8 @@ std::string UniqueScope(const Graph& graph, const std::string& scope) {
   return unique;
 }
 
-// A scope that the caller has chosen, or, where a computation has it already, another name: the arrays of
-// gradients of each have their own.
+// The scope that the caller has chosen, or another name if an earlier computation has that one: the gradient
+// TensorArrays of each need a unique name.
 std::string UniqueComputation(const Graph& graph, const std::string& scope) {
   std::unordered_set<std::string> taken;
   const bool has_functions = !graph.functions().empty();
@@ -55,8 +55,8 @@ std::string UniqueComputation(const Graph& graph, const std::string& scope) {
   return unique;
 }
 
-// The computation that a name belongs to, as TensorFlow has it: the part of the scope until its last
-// component "gradients…".
+// The gradient computation that a name belongs to, as in TensorFlow: the scope up to its last component
+// "gradients…".
 std::string ComputationOf(const std::string& scope) {
   size_t end = std::string::npos;
   for (size_t at = 0; at < scope.size();) {

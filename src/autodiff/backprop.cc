@@ -115,8 +115,8 @@ void Backprop::CollectAncestors() {
   }
 }
 
-// A node lies between when it is an ancestor of a y (or a y) and is computed from an x in a way that
-// gradients flow through (or has an x).
+// A node is between if it is a y or an ancestor of one, and outputs an x or is computed from one along a path
+// that gradients flow through.
 void Backprop::MarkBetween() {
   std::vector<bool> ancestor(num_ids_, false);
   for (const Node* node : ancestors_) ancestor[Id(node)] = true;
@@ -155,7 +155,7 @@ bool Backprop::MayBeNotDifferentiable(const Node& node) const {
   return options_.not_differentiable == nullptr || options_.not_differentiable->contains(node.op_name());
 }
 
-// The loop level of each node in between. Gradients of nodes outside the loop of the ys cannot be computed
+// The loop level of each node between. Gradients of nodes outside the loop of the ys cannot be computed
 // inside it, except for constants that enter the loop.
 Status Backprop::FindLevels() {
   if (std::any_of(ancestors_.begin(), ancestors_.end(), [](const Node* n) { return IsEnter(*n); })) {
@@ -231,7 +231,8 @@ Node* Backprop::BasePivot() const {
   return base_->variables.empty() ? nullptr : base_->variables.front().merge;
 }
 
-// Whether the node at the end of the edge, which is between, has to be done before the one at its beginning.
+// Whether the node at the end of the edge, which is between, must be processed before the node at its
+// beginning.
 bool Backprop::Counts(const Edge& edge) const {
   if (loops_ == nullptr) return true;
   const Node& dst = *edge.dst;
@@ -395,7 +396,7 @@ void Backprop::Release(Level& level, const Node& node) {
   }
 }
 
-// Gradients of what the loop of the ys takes in as it is are those of what is outside.
+// Gradients of loop invariants of the ys' loop are those of the tensors outside.
 Status Backprop::LeaveBase() {
   for (Loop* loop = base_; loop != nullptr; loop = loop->parent) {
     for (Node* enter : loop->constants) {
@@ -414,7 +415,7 @@ Status Backprop::LeaveBase() {
   return Status();
 }
 
-// Adds to the gradient of what enters.
+// Adds to the gradient of the tensor that enters the loop.
 void Backprop::Contribute(const Node& enter, const GradientValue& grad) {
   const Edge* edge = enter.data_in_edges()[0];
   if (edge != nullptr && between_[Id(edge->src)])

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// One derivation. `body` is that of the function until the gradients are there.
+// One derivation. `body` is that of the function until the gradients are added.
 class Derivation {
  public:
   explicit Derivation(FunctionBody* body) : body_(*body), graph_(*body->graph) {}
@@ -52,7 +52,7 @@ class Derivation {
   }
 
  private:
-  // Each former result becomes the tensor whose gradient arrives as a parameter.
+  // Each former result is a tensor whose gradient is a parameter.
   Status ReplaceResults(const std::vector<DataType>& gradient_types) {
     args_ = body_.args;
     const int first = static_cast<int>(args_.size());

@@ -57,7 +57,7 @@ void Connect(Graph* graph, Node* src, int src_output, Node* dst, int dst_input) 
   }
 }
 
-// Calls by name become calls that can be given further results, under the same names.
+// Replaces calls by function name by calls that can be given further results, with the same node names.
 Status RewriteNamedCalls(FunctionBody* body) {
   Graph& graph = *body->graph;
   if (graph.functions().empty()) return Status();
@@ -178,7 +178,7 @@ Status FunctionSplit::Differentiate(const Request& request) {
   return Status();
 }
 
-// What arrives at result i, or zeros.
+// The incoming gradient of result i, or zeros.
 StatusOr<Output> FunctionSplit::Arriving(const Request& request, size_t i) {
   for (size_t k = 0; k < request.arriving.size(); ++k) {
     if (static_cast<size_t>(request.arriving[k]) == i) return arriving_[k];
@@ -192,8 +192,8 @@ StatusOr<Output> FunctionSplit::Arriving(const Request& request, size_t i) {
   return Output{node, 0};
 }
 
-// The gradients are those of a function that computes again what it needs: its nodes of the same names are
-// those of the function.
+// The gradients come from a function that recomputes what it needs: its nodes correspond to those of the
+// function with the same names.
 Status FunctionSplit::TakeGradient(const std::string& registered, const Request& request) {
   MR_ASSIGN_OR_RETURN(FunctionBody gradient,
                       InstantiateFunction(owner_.functions(), owner_.ops(), {registered, f_.attrs}));
@@ -234,7 +234,7 @@ Status FunctionSplit::TakeGradient(const std::string& registered, const Request&
   return Status();
 }
 
-// Nodes of another graph, and the nodes here that stand for them.
+// Nodes of another graph, and the nodes here that represent them.
 StatusOr<std::map<const Node*, Node*>> FunctionSplit::CopyNodes(const std::string& registered,
                                                                 const Graph& from, const std::string& scope) {
   std::map<const Node*, Node*> copies;
@@ -245,7 +245,7 @@ StatusOr<std::map<const Node*, Node*>> FunctionSplit::CopyNodes(const std::strin
     if (known != nullptr && known->id() < first_new_ && known->op_name() == node->op_name()) {
       copies[node] = known;
       if (known->num_outputs() < node->num_outputs() || known->num_inputs() < node->num_inputs()) {
-        // A gradient in the body has split it.
+        // A gradient within the body has split it already.
         for (const auto& [name, value] : node->attrs()) known->SetAttr(name, value);
       }
       if (known->num_outputs() != node->num_outputs() || known->num_inputs() != node->num_inputs())
@@ -262,7 +262,7 @@ StatusOr<std::map<const Node*, Node*>> FunctionSplit::CopyNodes(const std::strin
   return copies;
 }
 
-// A loop that the gradients consist of belongs together, also what of it counts iterations only.
+// A loop of the gradients must stay together, including the part that only counts iterations.
 Status FunctionSplit::MarkBehindGradients() {
   behind_.assign(static_cast<size_t>(graph_.num_node_ids()), false);
   std::vector<const Node*> work;
@@ -291,7 +291,8 @@ Status FunctionSplit::MarkBehindGradients() {
   return Status();
 }
 
-// Computed from constants alone, so that the backward function can do it again. Such nodes form short chains.
+// Computed from constants alone, so that the backward function can recompute it. Such nodes form short
+// chains.
 bool FunctionSplit::IsPure(const Node& node) const {
   if (!node.control_in_edges().empty() || node.op_def().is_stateful || node.num_outputs() == 0) return false;
   if (node.op_name() == "Const") return true;
@@ -332,7 +333,7 @@ Status FunctionSplit::Collect(bool only_constant_parameters) {
     }
     kept_.push_back(at);
   }
-  // The forward function has ended when the backward function begins.
+  // The forward function ends before the backward function begins.
   for (const Node* node : backward_) {
     const auto controls = node->control_in_edges();
     for (Edge* edge : std::vector<Edge*>(controls.begin(), controls.end())) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The sum of what arrives at one tensor, and gradients that wait for one another.
+// The sum of the gradients of one tensor, and gradients that wait for one another.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -78,7 +78,7 @@ Output Backprop::AddByDevice(std::vector<Output> parts) {
   return add(std::move(sums), colocation);
 }
 
-// Whether nodes name others of the gradient in "_class". In a loop some of those may go again.
+// Whether nodes name others of the gradient in "_class". In a loop some of those may be removed later.
 bool Backprop::ColocatesWithNew() const {
   return options_.names == GradientNames::kPython && builder_.place().added == nullptr;
 }

@@ -163,7 +163,7 @@ StatusOr<LoopGradient::Rows> LoopGradient::BeginRows(const Output& first) {
 
 void LoopGradient::AddRows(const Rows& rows, const Output& value) {
   Place(frame_.backward);
-  // The iterations count down to 0, which is taken.
+  // The counter of iterations counts down to 0, inclusive.
   const Output index = Add("Add", {backward_index_, Int(1)});
   SetNext(rows.flow, Add("TensorArrayWriteV3", {rows.handle, index, value, Value(rows.flow)}));
 }
@@ -186,7 +186,7 @@ bool LoopGradient::IsLocal(const Node* node) {
 }
 
 Status LoopGradient::End() {
-  // Images are nodes of the body, too, but made of its own.
+  // Copies of nodes of the body are in the body as well.
   const size_t num_added = frame_.added.size();
   for (size_t i = 0; i < num_added; ++i) {
     MR_ASSIGN_OR_RETURN(const bool replaced, Bring(frame_.added[i]));
@@ -201,7 +201,7 @@ Status LoopGradient::End() {
 }
 
 StatusOr<bool> LoopGradient::Bring(Node* node) {
-  if (IsExit(*node)) return false;  // out of a backward loop within, which has seen to its own
+  if (IsExit(*node)) return false;  // an Exit of a nested backward loop, which is complete
   MR_ASSIGN_OR_RETURN(bool replaced, MoveMetadata(node));
   if (!replaced) {
     MR_ASSIGN_OR_RETURN(replaced, MoveZeros(node));
@@ -273,7 +273,7 @@ StatusOr<Output> LoopGradient::Image(const Output& tensor) {
   return image;
 }
 
-// The same in all iterations, so that nothing has to be kept.
+// The value is the same in all iterations, so it need not be kept.
 bool LoopGradient::IsInvariant(const Node& node) const {
   if (IsConstant(node)) return true;
   return IsEnter(node) && frame_.boundary.contains(&node) && node.Attr<bool>("is_constant").value_or(false);
@@ -326,8 +326,8 @@ void LoopGradient::EndFlow() {
   Close(flow_, flows_.size() == 1 ? flows_[0] : AddList("AddN", flows_));
 }
 
-// A tensor that is always there: the given one, or, where its branch was not taken, something to be thrown
-// away.
+// A tensor that is never dead: the given one, or, if its branch was not taken, a value that is not
+// used.
 Output LoopGradient::Lift(Output tensor, const Guard& guard, const Output& handle) {
   if (guard.empty()) return tensor;
   const DataType dtype = TypeOf(tensor);

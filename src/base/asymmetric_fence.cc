@@ -19,13 +19,13 @@ bool RegisterAndTry() {
          Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
-// As large as a page of any kernel, and its own memory, so that no allocation can fail.
+// As large as a page of any kernel, and static, so that no allocation can fail.
 constexpr size_t kPage = size_t{1} << 16;
 alignas(kPage) volatile char page[kPage];
 
 }  // namespace
 
-// Taking away the right to a page that was written interrupts every core that runs a thread of the process.
+// Removing access to a page that was written interrupts every core that runs a thread of the process.
 void FenceByProtection() {
   static Mutex mu;
   MutexLock lock(mu);

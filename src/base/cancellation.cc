@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// The managers whose callbacks the calling thread is running, one within the other.
+// The managers whose callbacks the calling thread is running, nested.
 class RunningHere {
  public:
   explicit RunningHere(const CancellationManager* manager) : manager_(manager), outer_(innermost) {
@@ -44,7 +44,7 @@ CancellationManager::CancellationManager(CancellationManager* parent) : parent_(
 
 CancellationManager::~CancellationManager() {
   if (parent_token_ != kInvalidToken) parent_->Deregister(parent_token_);
-  // A wait that goes on would never end.
+  // Waiting again would never end.
   StartCancel();
 }
 
@@ -56,9 +56,10 @@ void CancellationManager::StartCancel() {
     running_callbacks_ = true;
   }
   const RunningHere here(this);
-  // One at a time: what a callback ends may take back others, which then don't run.
+  // One at a time: a callback may lead to the deregistration of others, which then don't run.
   while (true) {
-    // The callable dies before Deregister returns: it may refer to what its caller destroys next.
+    // The callable is destroyed before Deregister returns: it may refer to objects that the caller destroys
+    // next.
     decltype(callbacks_)::node_type next;
     {
       MutexLock lock(mu_);
@@ -86,7 +87,7 @@ bool CancellationManager::Deregister(Token token) {
   MutexLock lock(mu_);
   removed = callbacks_.extract(token);
   if (!cancelled_.load(std::memory_order_relaxed) || !removed.empty()) return true;
-  // From one of the callbacks there is nothing to wait for: it is the one that runs.
+  // Within a callback there is nothing to wait for: it is the one that runs.
   while (running_callbacks_ && !RunningHere::Is(this)) callbacks_done_.Wait(mu_);
   return false;
 }

@@ -57,7 +57,7 @@ ErrorCode CodeOfErrno(int error) {
   }
 }
 
-// The name that the system knows: "file:///tmp/a" is "/tmp/a", and what stands above it is the root.
+// The path for the system: "file:///tmp/a" is "/tmp/a"; the parent of a path at the top is the root.
 const char* LocalName(const std::string& path) {
   constexpr std::string_view kScheme = "file://";
   if (path.starts_with(kScheme)) return path.size() == kScheme.size() ? "/" : path.c_str() + kScheme.size();
@@ -134,7 +134,7 @@ class PosixWritableFile : public WritableFile {
  private:
   static constexpr size_t kBufferSize = 64 << 10;
 
-  // The first error stays: what follows a lost write must not look like a good file.
+  // The first error is kept: writes after a lost one must not make the file look complete.
   Status CheckOpen() const {
     return fd_ >= 0 ? error_ : errors::FailedPrecondition(path_, "; the file has been closed");
   }
@@ -357,7 +357,7 @@ Status WriteFileAtomically(Env& env, const std::string& path, std::string_view d
   if (status.ok()) status = env.RenameFile(temporary, path);
   if (status.ok()) return status;
   env.DeleteFile(temporary).IgnoreError("the first error is the one to report");
-  // The caller knows no other name than its own.
+  // Errors name the path that the caller gave.
   std::string message = status.message();
   if (const size_t at = message.find(temporary); at != std::string::npos)
     message.replace(at, temporary.size(), path);

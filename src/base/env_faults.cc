@@ -37,7 +37,7 @@ class FaultyWritableFile : public WritableFile {
       : path_(std::move(path)), base_(std::move(base)), fault_(std::move(fault)) {}
   Status Append(std::string_view data) override {
     if (Status status = fault_("append", path_); !status.ok()) {
-      // A disk that fills up takes the beginning.
+      // A disk that fills up stores the beginning.
       base_->Append(data.substr(0, data.size() / 2)).IgnoreError("the fault is the error to report");
       return status;
     }
@@ -53,7 +53,7 @@ class FaultyWritableFile : public WritableFile {
   }
   Status Close() override {
     Status status = fault_("close", path_);
-    status.Update(base_->Close());  // the descriptor goes in any case
+    status.Update(base_->Close());  // the descriptor is closed in any case
     return status;
   }
 

@@ -19,7 +19,7 @@ std::atomic<bool>& Flag() {
 
 }  // namespace
 
-// Relaxed: nothing else goes by it.
+// Relaxed: it orders nothing else.
 bool SyncsFiles() { return Flag().load(std::memory_order_relaxed); }
 void SetSyncsFiles(bool syncs) { Flag().store(syncs, std::memory_order_relaxed); }
 

@@ -35,7 +35,7 @@ std::string TextOf(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The start of a process, 0 when it is not known. *ended: it only waits for its parent to notice.
+// The start time of a process, 0 if unknown. *ended: the process is a zombie.
 uint64_t StartOf(int64_t process, bool* ended) {
   const std::string text = TextOf(StrCat("/proc/", process, "/stat"));
   // The second field is a name in parentheses, with any characters.
@@ -51,7 +51,7 @@ uint64_t StartOf(int64_t process, bool* ended) {
   return read == 2 ? start : 0;
 }
 
-// What processes have in common that know each other by their ids: a boot of a kernel, and a namespace.
+// Identifies the boot of the kernel and the PID namespace, within which process ids are unique.
 uint64_t ThisHost() {
   std::string text = TextOf("/proc/sys/kernel/random/boot_id");
   char space[64];
@@ -78,7 +78,7 @@ bool TakeNumber(std::string_view* text, int base, T* value) {
   return true;
 }
 
-// Of a name that TemporaryName gave, and of no other.
+// Matches names from TemporaryName, and no others.
 std::optional<Writer> WriterOf(std::string_view name) {
   const size_t at = name.rfind(kMark);
   if (at == std::string_view::npos || at == 0) return std::nullopt;

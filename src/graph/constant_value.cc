@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Values that are known from the graph alone. What shapes are computed with is followed here: constants, the
-// metadata of tensors of known shape, and the ops that take shapes apart and put them together. Other ops are
-// run, if an evaluator supports them, when all their inputs are known.
+// Values that are known from the graph alone. Computations of shapes are evaluated here: constants, the
+// metadata of tensors of known shape, and the ops that split and assemble shapes. Other ops are run, if an
+// evaluator supports them, when all their inputs are known.
 #include "graph/constant_value.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using Sizes = std::vector<int64_t>;  // -1: not known
 constexpr int64_t kUnknown = -1;
 
 // One question. Work is bounded, so that neither a long chain nor shared inputs (which are followed once per
-// use) can make it slow or deep; what lies beyond the bound counts as unknown.
+// use) can make it slow or deep; values beyond the bound are unknown.
 class Finder {
  public:
   explicit Finder(const ShapeRefiner* shapes) : shapes_(shapes) {}
@@ -51,7 +51,7 @@ class Finder {
   PartialShape ShapeOf(const Node& node, int output) const;
   std::optional<Sizes> VectorOfInput(const Node& node, int input);
   bool CanRun(const Node& node) const;
-  // What running the node gives.
+  // The result of running the node.
   std::optional<Tensor> Run(const Node& node, int output);
   std::optional<Sizes> RunForIntegers(const Node& node, int output, int rank);
   std::optional<Sizes> UnknownVector(const Node& node, int output) const;
@@ -248,7 +248,7 @@ std::optional<Sizes> Finder::Pack(const Node& node) {
   for (const Edge* edge : node.data_in_edges()) {
     if (edge == nullptr) return std::nullopt;
     const std::optional<int64_t> element = Scalar(*edge->src, edge->src_output);
-    // Elements of unknown value are fine; elements that may be no scalars are not.
+    // Elements may have unknown values, but must be scalars.
     if (!element && ShapeOf(edge).rank() != 0) return std::nullopt;
     sizes.push_back(element ? std::max(*element, kUnknown) : kUnknown);
   }
@@ -344,7 +344,7 @@ std::optional<PartialShape> ConstantValueAsShape(const Node& node, int output, c
 }
 
 bool WritesDumps(const Node& node) {
-  if (!node.op_def().allows_uninitialized_input) return false;  // as all debug ops do, and few others
+  if (!node.op_def().allows_uninitialized_input) return false;  // all debug ops, and few others
   const AttrValue* urls = node.attrs().Find("debug_urls");
   const auto* list = urls == nullptr ? nullptr : urls->As<std::vector<std::string>>();
   return list != nullptr && !list->empty();

@@ -23,10 +23,10 @@ using tensorflow::NodeDef;
 constexpr int64_t kMaxTensorBytes = int64_t{4} << 30;
 // Parameters, results, inputs and outputs of one body together.
 constexpr size_t kMaxSlots = size_t{1} << 22;
-// All attributes of one body together: a short "$L" may stand for a long list, again and again.
+// All attributes of one body together: a short "$L" may represent a long list, repeatedly.
 constexpr size_t kMaxAttrWords = size_t{1} << 26;
 
-// Puts the values of the enclosing function where a node says "$T"; false when one is missing.
+// Replaces "$T" in a node by the value of the enclosing function's attribute; false if one is missing.
 bool Substitute(const AttrMap& bound, AttrValue* value);
 
 bool SubstituteFunc(const AttrMap& bound, NameAttrList* func) {

@@ -15,13 +15,13 @@ namespace {
 
 std::atomic<GradientBodyFn> gradient_body{nullptr};
 
-// Gradients of gradients of …: each level doubles the graph.
+// The maximum order of gradients of gradients: each level doubles the graph.
 constexpr int kMaxOrder = 8;
 
 StatusOr<FunctionBody> Instantiate(const FunctionLibrary& library, const OpRegistry& ops,
                                    const NameAttrList& f, int order);
 
-// "Tin" and "Tout" of the node that asked; f has `parameters` parameters and `results` results.
+// "Tin" and "Tout" of the requesting node; f has `parameters` parameters and `results` results.
 StatusOr<GradientTypes> GradientTypesOf(const NameAttrList& f, size_t parameters, size_t results) {
   GradientTypes types;
   if (f.attrs->Find("Tout") != nullptr) {
@@ -43,8 +43,8 @@ bool IsLoop(const FunctionLibrary& library, const NameAttrList& f) {
   return (f.name == "While" || f.name == "StatelessWhile") && library.Find(f.name) == nullptr;
 }
 
-// No gradient arrives for the resource that parameter `resource` is, and that of its value is wanted: the sum
-// over the iterations starts from zeros in place of parameter `gradient`, which stays without use.
+// Parameter `resource` has no incoming gradient, but the gradient of its value is required: the sum over the
+// iterations starts from zeros instead of parameter `gradient`, which is unused.
 Status StartFromZeros(FunctionBody* body, size_t resource, size_t gradient, DataType type) {
   Graph& graph = *body->graph;
   const auto add = [&](const char* op, const char* attr, Node* input) -> StatusOr<Node*> {
@@ -68,8 +68,8 @@ Status StartFromZeros(FunctionBody* body, size_t resource, size_t gradient, Data
   return Status();
 }
 
-// A loop is run again, and then its body's gradient for each iteration, the last one first: one kernel does
-// it. That kernel has no gradient itself.
+// One kernel runs a loop again, and then the gradient of its body for each iteration, the last one first.
+// That kernel has no gradient itself.
 StatusOr<FunctionBody> GradientOfLoop(const FunctionLibrary& library, const OpRegistry& ops,
                                       const NameAttrList& loop, const NameAttrList& gradient) {
   AttrMap attrs;
@@ -114,7 +114,7 @@ const NameAttrList* FunctionOf(const NameAttrList& gradient) {
   return attr == nullptr ? nullptr : attr->As<NameAttrList>();
 }
 
-// Arrays of gradients are named by the computation that asks.
+// Gradient TensorArrays are named by the computation that requests them.
 StatusOr<FunctionBody> InstantiateRecomputing(const FunctionLibrary& library, const OpRegistry& ops,
                                               const NameAttrList& f, const std::string& scope) {
   MR_ASSIGN_OR_RETURN(FunctionBody body, InstantiateFunction(library, ops, f));
@@ -146,7 +146,7 @@ StatusOr<FunctionBody> Gradient(const FunctionLibrary& library, const OpRegistry
   const bool of_loop = IsLoop(library, *of);
   if (of_loop && order == 0) return GradientOfLoop(library, ops, *of, f);
   MR_ASSIGN_OR_RETURN(FunctionBody body, Instantiate(library, ops, *of, order + 1));
-  // To be differentiated again: written out the loop has a gradient that has one.
+  // If it is to be differentiated again, the loop is expanded to ops, whose gradient has a gradient.
   if (of_loop) MR_RETURN_IF_ERROR(LowerLoop(body.graph.get()));
   MR_ASSIGN_OR_RETURN(const GradientTypes types, GradientTypesOf(f, body.args.size(), body.rets.size()));
   const GradientBodyFn derive = gradient_body.load(std::memory_order_acquire);
@@ -180,9 +180,9 @@ bool RunsTwice(const OpRegistration& op) {
   return !op.traits.has_side_effects && !(op.def.is_stateful && op.traits.generator);
 }
 
-// Whether what the node changes is new each time: a tensor array or a stack that the graph itself makes. Its
-// handle comes, perhaps through a loop, from a node that neither takes one nor has a name to share one by,
-// and calls nothing that could.
+// Whether the state that the node changes is new in each run: a tensor array or a stack that the graph itself
+// makes. Its handle comes, perhaps through a loop, from a node that takes no handle, has no shared name, and
+// calls no function that could return a shared one.
 bool ChangesOwnState(const Node& node) {
   std::set<const Node*> seen;
   for (const Node* at = &node; seen.insert(at).second;) {

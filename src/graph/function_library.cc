@@ -47,7 +47,7 @@ FunctionLibrary::~FunctionLibrary() = default;
 FunctionLibrary::FunctionLibrary(const FunctionLibrary&) = default;
 FunctionLibrary& FunctionLibrary::operator=(const FunctionLibrary&) = default;
 
-// A table that no copy sees; the old one stays with those that have it.
+// A table that no copy shares; copies keep the old one.
 FunctionLibrary::Table& FunctionLibrary::Own() {
   auto own = std::make_shared<Table>(*table_);
   Table& table = *own;
@@ -95,7 +95,7 @@ Status FunctionLibrary::AddLibrary(const tensorflow::FunctionDefLibrary& library
     entry->def = def;
     entry->op.def = *std::move(signature);
     entry->op.traits.has_side_effects = entry->op.def.is_stateful;
-    // A call must not run while something is compiled: it would compile its function.
+    // A call must not run during compilation: it would compile its function.
     entry->op.traits.never_fold = true;
     table.functions.emplace(name, std::move(entry));
     const auto of = def.attr().find(std::string(kGradientOfAttr));

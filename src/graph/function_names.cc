@@ -56,7 +56,7 @@ FunctionLibrary ReachableFunctions(const Graph& graph, const Graph& of) {
     const std::string name = *pending.begin();
     pending.erase(pending.begin());
     if (!seen.insert(name).second) continue;
-    // An op in place of a function may have one, too.
+    // An op used in place of a function may name one, too.
     if (const std::string gradient = library.FindGradient(name); !gradient.empty()) pending.insert(gradient);
     if (const auto* def = library.Find(name); def != nullptr) CollectFunctions(*def, library, &pending);
   }

@@ -223,7 +223,7 @@ Edge* Graph::AddControlEdgeUnchecked(Node* src, Node* dst) {
 }
 
 Edge* Graph::AddControlEdge(Node* src, Node* dst) {
-  // The shorter of the two lists tells.
+  // Searches the shorter of the two lists.
   if (dst->control_in_edges().size() <= src->out_edges_.size()) {
     for (const Edge* edge : dst->control_in_edges()) {
       if (edge->src == src) return nullptr;

@@ -9,8 +9,8 @@
 namespace millrace {
 namespace {
 
-// Some nodes of a cycle, starting from a node of which no input is known to be outside every cycle.
-// `waiting[id]` is the number of inputs that were never satisfied.
+// Some nodes of a cycle, searched from a node that depends on a cycle. `waiting[id]` is the number of inputs
+// that were never satisfied.
 std::vector<const Node*> FindCycle(const Node* start, const std::vector<int>& waiting) {
   std::vector<bool> seen(waiting.size(), false);
   const Node* node = start;
@@ -25,7 +25,7 @@ std::vector<const Node*> FindCycle(const Node* start, const std::vector<int>& wa
       }
     }
   }
-  // The walk went into the cycle at `node`; what came before leads there but is no part of it.
+  // The walk entered the cycle at `node`; the nodes before it lead to the cycle, but are not part of it.
   path.erase(path.begin(), std::find(path.begin(), path.end(), node));
   std::reverse(path.begin(), path.end());
   return path;

@@ -272,7 +272,7 @@ Status Importer::AddDataInput(const NodeDef& def, Node* node, int slot) {
 
 Status Importer::AddControlInput(const NodeDef& def, Node* node, std::string_view input) {
   MR_ASSIGN_OR_RETURN(const NodeOutput source, Resolve(def, input));
-  // Writing the same dependency twice means the same as writing it once.
+  // A repeated dependency has no effect.
   int& newest = control_of_[source.first->id()];
   if (newest == node->id()) return Status();
   newest = node->id();

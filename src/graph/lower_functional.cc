@@ -75,7 +75,7 @@ class Lowering {
     return call;
   }
 
-  // A constant that is there when `near` is, also in a loop.
+  // A constant that is alive when `near` is, also in a loop.
   StatusOr<Tensor> AddIndex(const std::string& name, int value, const Tensor& near) {
     MR_ASSIGN_OR_RETURN(Node * node, Add(name, "Const",
                                          {{"dtype", DataType::kInt32},
@@ -157,7 +157,8 @@ class Lowering {
     return Status();
   }
 
-  // For each variable of a loop: whether it is a resource that the body returns as it is. All but one may be.
+  // For each variable of a loop: whether it is a resource that the body returns unchanged. At least one
+  // variable is not.
   std::vector<bool> Constants(const NameAttrList& body) {
     std::vector<bool> constant(inputs_.size(), false);
     const tensorflow::FunctionDef* def = graph_.functions().Find(body.name);

@@ -152,7 +152,7 @@ class NodeInference {
     }
   }
 
-  // Again and again while the function asks for values that are known and that it did not have.
+  // Repeated while the function requests values that are known and that it was not given.
   Status Run() {
     const ShapeFn& fn = node_.op().shape_fn;
     if (!fn) return Status();
@@ -179,7 +179,7 @@ class NodeInference {
   }
   static Status CheckSizes(const Tensor& value) {
     const auto sizes = IntegerValues(value);
-    if (!sizes.ok() || value.rank() != 1) return Status();  // it is for the shape function to say
+    if (!sizes.ok() || value.rank() != 1) return Status();  // the shape function reports it
     const auto wrong = std::find_if(sizes->begin(), sizes->end(), [](int64_t n) { return n < -1; });
     if (wrong == sizes->end()) return Status();
     return errors::InvalidArgument("Invalid value in tensor used for shape: ", *wrong);
@@ -317,7 +317,7 @@ void ShapeRefiner::ForgetNodesFrom(int first_id) {
   std::erase_if(s.handles,
                 [&](const auto& entry) { return entry.first >> 32 >= static_cast<uint64_t>(first_id); });
   std::erase_if(s.evaluated, [&](const auto& entry) { return entry.first >= first_id; });
-  s.last_props = nullptr;  // another node's may come to lie at the same address
+  s.last_props = nullptr;  // another node's may get the same address
 }
 
 PartialShape ShapeRefiner::OutputShape(const Node& node, int output) const {

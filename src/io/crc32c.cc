@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78;  // reflected
 
-// tables[k][b]: what byte b, followed by k zero bytes, does to the checksum.
+// tables[k][b]: the change of the checksum by byte b followed by k zero bytes.
 constexpr std::array<std::array<uint32_t, 256>, 8> MakeTables() {
   std::array<std::array<uint32_t, 256>, 8> tables{};
   for (uint32_t b = 0; b < 256; ++b) {
@@ -100,8 +100,8 @@ __attribute__((target("sse4.2"))) inline uint64_t Word(uint64_t crc, const char*
   return _mm_crc32_u64(crc, word);
 }
 
-// The instruction takes three cycles and can be started in each, so three sums run side by side and are put
-// together by what the bytes after them do to them.
+// The instruction has a latency of three cycles and a throughput of one per cycle, so three checksums are
+// computed in parallel; each is then advanced by the number of bytes that follow, and they are combined.
 template <size_t kBlock>
 __attribute__((target("sse4.2"))) uint32_t ExtendThreefold(uint32_t crc, const char** p, size_t* n) {
   static constexpr ZerosTable kSkip(kBlock);
@@ -127,9 +127,10 @@ __attribute__((target("sse4.2"))) uint32_t ExtendBySse42(uint32_t crc, const cha
   return crc;
 }
 
-// Four vectors of 64 bytes stand for all bytes so far: modulo the polynomial they are the same as those. 256
-// bytes further on, each half of 16 bytes is multiplied by what its distance makes of it, and the next bytes
-// are added. The product of 64 reflected bits by 32 comes out multiplied by x^33, which the powers make good.
+// Four vectors of 64 bytes are congruent to all bytes so far modulo the polynomial. To fold in the next 256
+// bytes, each 64-bit half of 16 bytes is multiplied by the power of x for its distance, and the next bytes
+// are added. The product of 64 reflected bits by 32 has an additional factor x^33, for which the powers
+// compensate.
 constexpr size_t kFolded = 256;
 #define MR_FOLDING __attribute__((target("avx512f,vpclmulqdq,sse4.2")))
 MR_FOLDING inline __m512i Fold(__m512i sum, __m512i powers, const char* next) {

@@ -67,7 +67,7 @@ Status EventWriter::Begin() {
   first.set_wall_time(now);
   first.set_file_version(kVersion);
   MR_RETURN_IF_ERROR(Append(first));
-  // Readers tell an event file by its first record.
+  // Readers identify an event file by its first record.
   return file_->Flush();
 }
 

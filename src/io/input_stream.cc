@@ -56,7 +56,7 @@ class InflateSource : public ByteSource {
     piece->resize(kPieceBytes - stream_.avail_out);
     return Status();
   }
-  // A byte may unpack to a thousand, so nothing is known.
+  // A byte may unpack to a thousand, so the size is unknown.
   uint64_t MostLeft() const override { return ended_ ? 0 : kPieceBytes; }
 
  private:
@@ -65,7 +65,7 @@ class InflateSource : public ByteSource {
       MR_RETURN_IF_ERROR(compressed_->Next(&input_));
       if (input_.empty()) {
         ended_ = true;
-        // Nothing at all is an empty file; after a whole stream is the end, too.
+        // An empty input is an empty file; the end may also follow a complete stream.
         return started_ ? errors::DataLoss(name_, "; the compressed data ends early") : Status();
       }
       stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
@@ -139,7 +139,7 @@ Status InputStream::Fill(bool* at_end) {
 
 Status InputStream::Read(uint64_t n, std::string* out) {
   out->clear();
-  // The most that can come, in one go; beyond that the string grows with what does come.
+  // Reserves at most the possible size at once; beyond that the string grows with the data.
   out->reserve(static_cast<size_t>(std::min<uint64_t>(n, rest().size() + source_->MostLeft())));
   while (out->size() < n) {
     bool at_end = false;

@@ -10,21 +10,21 @@
 namespace millrace::io {
 namespace {
 
-// Of the header of a page: its number, two bytes that LEAF2 pages use, its kind, and where its list of nodes
-// and its free space end, or how many pages a long value takes.
+// The header of a page: its number, two bytes that LEAF2 pages use, its kind, and the ends of its list of
+// nodes and of its free space, or the number of pages of a long value.
 constexpr size_t kHeader = 16;
 constexpr size_t kAtPad = 8, kAtKind = 10, kAtLower = 12, kAtPages = 12;
 constexpr uint16_t kBranch = 0x01, kLeaf = 0x02, kOverflow = 0x04, kMeta = 0x08, kLeaf2 = 0x20,
                    kSubPage = 0x40;
-// Of a meta page: a mark, the version, the records of two tables (48 bytes each) and the transaction.
+// A meta page: a magic number, the version, the records of two tables (48 bytes each) and the transaction.
 constexpr size_t kAtMagic = 16, kAtVersion = 20, kAtTables = 40, kTable = 48, kAtTransaction = 144;
 constexpr size_t kMetaBytes = 152;
 constexpr uint32_t kMagic = 0xBEEFC0DE;
 constexpr uint32_t kVersion = 1;
-// Of the record of a table. The first table's starts with the size of pages.
+// The record of a table. The first table's starts with the size of pages.
 constexpr size_t kAtRoot = 40;
 constexpr uint64_t kNoPage = ~uint64_t{0};
-// Of a node: its length or its child, its flags, the length of its key; then its key and data.
+// A node: its length or its child, its flags, the length of its key; then its key and data.
 constexpr size_t kNodeHeader = 8;
 constexpr uint16_t kBigData = 0x01, kSubTable = 0x02, kDuplicates = 0x04;
 // LMDB's own limit on the depth of a tree.
@@ -63,7 +63,7 @@ Status LmdbFile::ReadBytes(uint64_t offset, size_t n, std::string* out) const {
   return got == n ? Status() : Broken("it ends too early");
 }
 
-// Of the two meta pages the one of the later transaction counts.
+// The meta page of the later transaction is valid.
 Status LmdbFile::ReadMeta() {
   std::string best;
   for (uint64_t offset = 0; offset == 0 || offset == page_size_; offset += page_size_) {

@@ -48,8 +48,8 @@ std::string Join(const std::string& folder, std::string_view name) {
 }  // namespace
 
 bool MatchesPattern(std::string_view pattern, std::string_view text) {
-  // After a mismatch only the latest '*' need take one character more: what an earlier one could take in its
-  // stead, it can.
+  // After a mismatch only the latest '*' has to match one more character: earlier ones need no
+  // change.
   bool has_star = false;
   std::string_view after_star, from;
   while (!text.empty()) {

@@ -69,13 +69,13 @@ class PartFile : public RandomAccessFile {
   const std::string_view bytes_;
 };
 
-// Memory that a file is mapped to, and who keeps it mapped.
+// Memory that a file is mapped to, with its owner.
 struct MappedMemory {
   std::string_view bytes;
   std::shared_ptr<const void> keeper;
 };
 
-// A file, or a region of a package that the name says.
+// A file, or the region of a package that the name refers to.
 StatusOr<MappedMemory> MapMemory(Env& env, const std::string& name) {
   std::unique_ptr<ReadOnlyMemoryRegion> mapped;
   std::shared_ptr<MemmappedEnv> package;

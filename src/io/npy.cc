@@ -18,8 +18,8 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAlign = 64;  // where the elements begin, for those who map the file
-// Strings take more memory than they have bytes in the file; this bounds what a file of few bytes can ask
-// for.
+// Strings need more memory than bytes in the file; this limits the memory that a small file can
+// request.
 constexpr uint64_t kMostUnpacked = 1032;  // times the size of an archive: what deflate can do
 
 Status Bad(const std::string& what, std::string_view why) {
@@ -347,7 +347,7 @@ StatusOr<std::map<std::string, Tensor>> ParseNpz(std::string_view bytes, const s
   std::map<std::string, Tensor> arrays;
   uint64_t total = 0;
   for (const ZipMember& member : members) {
-    // Members may share their bytes, but no honest archive does.
+    // Members may share their bytes, but only malicious archives do.
     total += std::min<uint64_t>(member.size, kMostUnpacked * bytes.size() + 1);
     if (total > kMostUnpacked * bytes.size()) return errors::DataLoss(what, ": a size can't be right");
     MR_ASSIGN_OR_RETURN(const std::string unpacked, UnpackZipMember(member, what));

@@ -80,7 +80,7 @@ Status RecordReader::SkipTo(uint64_t offset) {
 StatusOr<uint64_t> RecordReader::Skip() {
   uint64_t length = 0;
   if (error_.ok()) error_ = ReadLength(&length);
-  // Skipped in two steps, because a broken length may be so large that a sum would wrap.
+  // Skipped in two steps, since a corrupt length may be so large that the sum would overflow.
   if (error_.ok()) error_ = Truncated(stream_.Skip(length));
   if (error_.ok()) error_ = Truncated(stream_.Skip(kCrcBytes));
   MR_RETURN_IF_ERROR(error_);
@@ -121,7 +121,7 @@ Status RecordReader::ReadChecked(uint64_t n, std::string* room, std::string_view
   if (n > most_bytes_) {
     return errors::ResourceExhausted(path_, "; the record at ", offset_, " has ", n, " bytes");
   }
-  // A broken length may be so large that the sum would wrap; no source has so many bytes.
+  // A corrupt length may be so large that the sum would overflow; no source has so many bytes.
   const uint64_t bytes = n > UINT64_MAX - kCrcBytes ? n : n + kCrcBytes;
   std::string_view all;
   if (!stream_.View(bytes, &all)) {

@@ -122,7 +122,7 @@ Status IndexedRecordReader::ReadPlain(uint64_t i, std::string* record) const {
   const auto corrupted = [&] {
     return errors::DataLoss("corrupted record at ", offset, " (in file ", path_, ")");
   };
-  // The index says no more than that the whole file holds.
+  // The records of the index are within the file, which bounds `length`.
   std::string bytes;
   const Status read = file_->Read(offset, static_cast<size_t>(length + 16), &bytes);
   if (errors::IsOutOfRange(read)) {

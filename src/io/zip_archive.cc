@@ -21,7 +21,7 @@ constexpr size_t kEndBytes = 22;
 constexpr size_t kEnd64Bytes = 56;
 constexpr size_t kLocatorBytes = 20;
 constexpr size_t kLongestComment = 0xffff;
-constexpr uint32_t kIn64Bits = 0xffffffff;  // says that the number stands in the extra field
+constexpr uint32_t kIn64Bits = 0xffffffff;  // the number is in the extra field
 constexpr uint16_t kExtra64 = 1;
 constexpr uint16_t kEncrypted = 1;
 constexpr uint16_t kStored = 0;
@@ -74,7 +74,7 @@ StatusOr<Directory> FindDirectory(std::string_view archive, const std::string& w
   return Directory{Fixed(archive, at + 48, 8), Fixed(archive, at + 32, 8)};
 }
 
-// Replaces the numbers that stand in the extra field, in their order.
+// Replaces numbers by those in the extra field, which has them in order.
 Status ReadExtra64(std::string_view extra, uint64_t* size, uint64_t* packed, uint64_t* offset,
                    const std::string& what) {
   while (extra.size() >= 4) {

@@ -13,10 +13,10 @@
 namespace millrace {
 namespace {
 
-// Several times what it costs to have another thread run a call.
+// Several times the cost of running a call on another thread.
 constexpr auto kSlow = std::chrono::microseconds(300);
 
-// More than a program can mean to have waiting for each other.
+// More than a correct program has waiting for each other.
 constexpr int kMostThreads = 4096;
 
 thread_local BlockingHost* current_host = nullptr;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kOffered[] = "_session_tensors";
 
-// Waits in the step's container, under the name of its node.
+// Is kept in the step's container, under the name of its node.
 class OfferedTensor final : public Resource {
  public:
   OfferedTensor(std::string h, Tensor v) : handle(std::move(h)), value(std::move(v)) {}

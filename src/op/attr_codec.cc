@@ -135,7 +135,7 @@ StatusOr<AttrValue> Decode(const Proto& proto, const Scope& scope) {
   return AttrValue();
 }
 
-// Puts one value where the proto of its kind keeps it.
+// Writes one value to the field of its kind.
 struct Encoder {
   Proto* proto;
 

@@ -25,8 +25,8 @@ bool IsListType(std::string_view type) { return type.starts_with("list("); }
 
 bool IsMessage(std::string_view type) { return type == "shape" || type == "tensor" || type == "func"; }
 
-// The texts that registrations are full of, without the general parser, whose first use takes 10 ms of
-// start-up.
+// A fast path for frequent texts of registrations, since the first use of the general parser takes 10
+// ms.
 AttrValue ParseSimple(std::string_view type, std::string_view text) {
   if (type == "bool") {
     if (text == "true") return true;

@@ -13,7 +13,7 @@ namespace {
 using Operands = ElementwiseForm::Operands;
 using Result = ElementwiseForm::Result;
 
-// The types that the loops know.
+// The types that the loops support.
 bool IsPlain(DataType type) {
   return IsIntegerType(type) || IsComplexType(type) || IsFloatingType(type) || type == DataType::kBool;
 }

@@ -22,7 +22,7 @@ class Cursor {
 
   bool AtEnd() const { return rest_.empty(); }
   std::string_view rest() const { return rest_; }
-  // Takes `token` when it is next, and the blanks behind it.
+  // Consumes `token` if it is next, and the blanks after it.
   bool Take(std::string_view token) {
     if (!ConsumePrefix(&rest_, token)) return false;
     SkipBlanks();

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Checks that a registration makes sense by itself.
+// Checks that a registration is consistent by itself.
 #include <algorithm>
 #include <set>
 

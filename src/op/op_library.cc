@@ -38,8 +38,8 @@ std::vector<const OpRegistration*> OpsBeyond(const std::vector<const OpRegistrat
   return added;
 }
 
-// The loader of the system maps what the headers of a file promise and reads it, so that a file that was cut
-// off would end the process. What is no library at all it refuses by itself.
+// The system's loader maps and reads the segments that the headers declare, so that a truncated file would
+// crash the process. The loader itself refuses files that are no libraries.
 Status CheckWhole(const char* path) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return Status();  // the loader searches more folders, and reports the error

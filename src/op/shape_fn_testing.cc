@@ -176,7 +176,7 @@ ShapeTester& ShapeTester::Handle(int i, std::string_view shape, DataType dtype) 
 }
 
 void ShapeTester::FillAttrs(const OpDef& op, int num_inputs, AttrMap* attrs) const {
-  // Inputs that one of the arguments of variable length has to take.
+  // The number of inputs of the only argument of variable length.
   int spare = num_inputs;
   for (const ArgDef& arg : op.inputs) {
     if (arg.number_attr.empty() && arg.type_list_attr.empty()) --spare;

@@ -17,9 +17,9 @@ StatusOr<DimHandle> BroadcastDim(InferenceContext& c, DimHandle x, DimHandle y) 
     if (c.Value(y) == 1) return x;
     return c.Merge(x, y);
   }
-  // One is unknown: a known size other than 1 wins, because the other can only be equal or 1; a known 1
-  // gives the other, even if it is unknown.
-  // Next to a size of 0 TensorFlow says nothing.
+  // One is unknown: a known size other than 1 wins, because the other can only be equal or 1; a known
+  // 1 gives the other, even if it is unknown. Beside a size of 0 the result is unknown, as in
+  // TensorFlow.
   if (c.ValueKnown(x) && c.Value(x) != 0) return c.Value(x) == 1 ? y : x;
   if (c.ValueKnown(y) && c.Value(y) != 0) return c.Value(y) == 1 ? x : y;
   return c.UnknownDim();
@@ -40,7 +40,7 @@ StatusOr<ImageLayout> LayoutOf(const InferenceContext& c) {
   return errors::InvalidArgument("Invalid data format string: ", *format);
 }
 
-// `called`: what TensorFlow's message calls the attribute.
+// `called`: the name of the attribute in TensorFlow's message.
 StatusOr<std::vector<int64_t>> FourEntries(const InferenceContext& c, std::string_view attr,
                                            std::string_view who, std::string_view called) {
   MR_ASSIGN_OR_RETURN(std::vector<int64_t> list, c.Attr<std::vector<int64_t>>(attr));

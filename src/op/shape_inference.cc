@@ -159,7 +159,7 @@ StatusOr<ShapeHandle> InferenceContext::Merge(ShapeHandle a, ShapeHandle b) {
   if (Rank(a) != Rank(b)) {
     return errors::InvalidArgument("Shapes must be equal rank, but are ", Rank(a), " and ", Rank(b));
   }
-  // Returns one of the operands itself when it says all that the other says.
+  // Returns one of the operands itself if it is at least as specific as the other.
   bool a_suffices = true;
   bool b_suffices = true;
   for (int i = 0; i < Rank(a); ++i) {

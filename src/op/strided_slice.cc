@@ -43,7 +43,7 @@ StatusOr<DenseSpec> MakeDense(const StridedSliceSpec& spec, int rank) {
   const int given = static_cast<int>(spec.strides.size());
   MR_ASSIGN_OR_RETURN(const int64_t ellipsis_mask, EllipsisMask(spec, given));
   const int entries = std::max(given, Bit(ellipsis_mask, given) ? given + 1 : 0);
-  // The ellipsis stands for the dimensions that the other entries leave.
+  // The ellipsis represents the dimensions that the other entries leave.
   int used = 0;
   for (int i = 0; i < given; ++i) {
     if (!Bit(ellipsis_mask, i) && !Bit(spec.new_axis_mask, i)) ++used;
@@ -77,7 +77,7 @@ StatusOr<DenseSpec> MakeDense(const StridedSliceSpec& spec, int rank) {
   return dense;
 }
 
-// An index from the front or the back, limited to the places from which (or up to which) the stride can walk.
+// An index from the front or the back, clamped to the valid range for the direction of the stride.
 int64_t Canonical(int64_t index, bool masked, bool is_end, int64_t stride, int64_t size) {
   const int64_t low = stride > 0 ? 0 : -1;
   const int64_t high = stride > 0 ? size : size - 1;

@@ -16,7 +16,7 @@ namespace pb = google::protobuf;
 
 constexpr int kMostNested = 100;
 
-// Keeps the first complaint, which otherwise goes to standard error.
+// Keeps the first error, which would otherwise be written to standard error.
 class FirstError final : public pb::io::ErrorCollector {
  public:
   explicit FirstError(TextError* error) : error_(error) {}

@@ -18,7 +18,7 @@
 
 namespace google::protobuf {
 
-// The name is one of those that may make a Reflection.
+// The name of a class that is a friend of Reflection.
 class GeneratedMessageReflectionTestHelper {
  public:
   static const Reflection* New(const Descriptor* type, const internal::ReflectionSchema& schema,

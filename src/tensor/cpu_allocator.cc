@@ -121,7 +121,8 @@ class LargeCache {
   // Frees blocks, bin after bin, until at most `target` bytes are kept.
   void EvictTo(int64_t target) {
     for (int i = 0; i < kNumBins && cached_.load(std::memory_order_relaxed) > target; ++i) {
-      // Starts where the last one stopped: sizes that are not asked for any more go, sooner or later.
+      // Starts where the last call stopped, so that blocks of sizes that are not requested any more are freed
+      // eventually.
       const int bin = static_cast<int>(cursor_.fetch_add(1, std::memory_order_relaxed) % kNumBins);
       while (cached_.load(std::memory_order_relaxed) > target) {
         void* p = Take(bin);
@@ -199,7 +200,7 @@ void Retire(ThreadCache* cache) {
   delete cache;
 }
 
-// Its destructor ends the thread's cache. Tensors that later destructors free go around it.
+// Its destructor ends the thread's cache. Tensors that later destructors free bypass it.
 struct ThreadExit {
   ~ThreadExit() {
     thread_cache_is_gone = true;
@@ -291,7 +292,7 @@ bool AddInUse(Process& process, int64_t bytes) {
 
 void* AllocateLarge(size_t bytes) {
   Process& process = TheProcess();
-  // Promising more than the machine has would end in a kill, not in an error.
+  // A request of more memory than the machine has would get the process killed instead of an error.
   if (bytes > static_cast<size_t>(process.memory_limit.load(std::memory_order_relaxed))) return nullptr;
   const auto size = static_cast<int64_t>(bytes);
   if (!AddInUse(process, size)) return nullptr;

@@ -67,7 +67,7 @@ std::optional<DataType> ParseDataType(std::string_view name) {
   if (is_ref) base.remove_suffix(4);
   const bool upper = name.ends_with("_REF");
   const auto match = [&](const NamedType& entry) {
-    // The two halves of a reference's name are in the same spelling.
+    // Both parts of a reference's name are spelled in the same way.
     return (entry.name == base && !upper) || (entry.enum_name == base && (!is_ref || upper));
   };
   for (const NamedType& entry : kNames) {

@@ -89,7 +89,7 @@ void SetConcatGrads(GradientContext& c, int first, int count, const Expr& axis_i
   }
 }
 
-// The same of slices: the rows of each input along the first axis, their parts along another.
+// As above for IndexedSlices: the rows of each input along the first axis, their parts along another.
 void SetConcatSlices(GradientContext& c, int first, int count, int64_t axis) {
   const IndexedSlices& dy = c.grad_value(0).slices;
   GraphBuilder& b = c.builder();
@@ -181,7 +181,7 @@ Status TileGrad(GradientContext& c) {
   return c.status();
 }
 
-// The part of dy where x was put.
+// The part of dy at the position of x.
 Expr Unpad(GradientContext& c) {
   const Expr x = c.input(0), paddings = c.input(1);
   const auto vector = [&](const std::vector<int64_t>& v) { return VectorLike(paddings, v); };

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Batches of several steps. The gradients of a batch go back to the steps that its rows came from, and those
-// of the steps are put together again; each pair of nodes meets under a name of its own.
+// Batches of several steps. The gradients of a batch are distributed to the steps of its rows, and those of
+// the steps are batched again; each pair of nodes shares a unique name.
 #include "gradients/family.h"
 
 namespace millrace {

@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-// Zeros of the shape of `x`, which run only when `x` does; of the shape of what it holds for a resource.
+// Zeros of the shape of `x`, which are dead if `x` is; for a resource of the shape of its value.
 Expr ZerosBeside(const Expr& x, const Expr& like) {
   if (x.dtype() != DataType::kResource) return ZerosLike(x);
   return Fill(Op("VariableShape", x), ScalarLike(like, 0));
@@ -25,7 +25,7 @@ Expr Merge(GradientContext& c, const Output& zero, const Output& one) {
   return Op("Merge", {std::vector<Expr>{{c.builder(), zero}, {c.builder(), one}}});
 }
 
-// One side runs, and its gradient with it; a side whose result is not used has a gradient of zeros.
+// One branch runs, with its gradient; a branch whose result is not used has a gradient of zeros.
 Status SwitchGrad(GradientContext& c) {
   const GradientValue zero = c.has_grad(0) ? c.grad_value(0) : NothingBeside(c, 0);
   const GradientValue one = c.has_grad(1) ? c.grad_value(1) : NothingBeside(c, 1);
@@ -74,7 +74,7 @@ GradientValue SwitchAll(GradientContext& c, const Expr& condition) {
                        Sides({b, grad.slices.indices}, condition).output(), Sides(shape, condition).output()};
 }
 
-// The gradient goes to the input that came through.
+// The gradient goes to the input that was forwarded.
 Status MergeGrad(GradientContext& c) {
   if (!c.has_grad(0)) return c.status();
   const Expr which = c.output(1);

@@ -15,7 +15,7 @@ namespace gradients {
 
 namespace {
 
-// Whether a handle is known to be that of an array, whose gradient goes by its flow.
+// Whether a handle is known to be that of a TensorArray, whose gradient is that of its flow.
 bool IsArray(Output handle) {
   while (handle.IsSet()) {
     const std::string& op = handle.node->op_name();
@@ -76,7 +76,7 @@ void Append(const Expr& value, Operands* to) {
   to->types.push_back(value.dtype());
 }
 
-// Zeros where no gradient arrives; where there are no zeros, something that is not used.
+// Zeros where there is no gradient; for types without zeros, a value that is not used.
 Expr GradOrZeros(GradientContext& c, int i) {
   if (c.has_grad(i)) return c.grad(i);
   const DataType type = BaseType(c.node().output_type(i));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of functions that must not run again, as they are random or have effects: the forward functions
-// keep what the backward functions need.
+// Gradients of functions that must not run again, since they are random or have side effects: the forward
+// functions return the values that the backward functions need.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -35,7 +35,7 @@ void Append(std::vector<T>* to, const std::vector<T>& more) {
   to->insert(to->end(), more.begin(), more.end());
 }
 
-// A type list that gets longer, and the shapes beside it.
+// Extends a list of types, and the list of shapes beside it.
 void Lengthen(Node* node, const char* attr, const std::vector<DataType>& more) {
   const auto shapes = node->Attr<std::vector<PartialShape>>("output_shapes");
   if (shapes.ok() && !shapes->empty()) {
@@ -61,7 +61,7 @@ Status InferAgain(GradientContext& c, int old_outputs) {
   return Status();
 }
 
-// The gradients that arrive at a call, and those that are wanted.
+// The incoming gradients of a call, and the required ones.
 Request RequestOf(GradientContext& c, int first, const std::vector<DataType>& types,
                   std::vector<Output>* grads) {
   Request request;
@@ -130,7 +130,7 @@ AttrMap FunctionAttrs(const SplitCall& call, std::vector<NameAttrList> functions
   return attrs;
 }
 
-// The gradient of a loop in the making.
+// The gradient of a loop under construction.
 class LoopSplit {
  public:
   explicit LoopSplit(GradientContext& c)
@@ -145,7 +145,7 @@ class LoopSplit {
     request.only_constant_parameters = true;
     for (int i = 0; i < count_; ++i) {
       const DataType type = types_[static_cast<size_t>(i)];
-      // Through a constant no gradient reaches others.
+      // Constants do not propagate gradients.
       if (!Carries(type) || type == DataType::kResource) continue;
       if (constant[static_cast<size_t>(i)] && !c_.wants(i)) continue;
       request.targets.push_back(i);
@@ -174,7 +174,7 @@ class LoopSplit {
     return constant;
   }
 
-  // The tensors of the body that are kept; at least one, as the lists tell the number of iterations.
+  // The tensors of the body that are kept; at least one, since the lists determine the number of iterations.
   StatusOr<std::vector<Output>> Kept() {
     std::vector<Output> kept = split_->kept();
     if (!kept.empty()) return kept;
@@ -251,7 +251,7 @@ class LoopSplit {
     MR_ASSIGN_OR_RETURN(Node * node, graph_.AddNode(graph_.NewName(StrCat(node_.name(), "_kept/", op)), op,
                                                     std::move(attrs), node_.requested_device()));
     for (size_t i = 0; i < inputs.size(); ++i) graph_.AddEdge(inputs[i], 0, node, static_cast<int>(i));
-    // In a loop or branch of primitives it runs where the node does.
+    // In a loop or branch made of primitive ops, it runs in the context of the node.
     if (inputs.empty() && count_ > 0) {
       MR_ASSIGN_OR_RETURN(const Edge* first, node_.InputEdge(0));
       graph_.AddControlEdge(first->src, node);

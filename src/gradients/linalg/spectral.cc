@@ -32,7 +32,7 @@ Status InverseGrad(GradientContext& c) {
   return c.status();
 }
 
-// x with zeros behind it, up to a shape.
+// x, padded with zeros at the end to a shape.
 Expr PadTo(const Expr& x, const Expr& shape) {
   const Expr missing = shape - ShapeOf(x);
   const Expr both = Op("Pack", {Operand(std::vector<Expr>{ZerosLike(missing), missing})}, {{"axis", 1}});

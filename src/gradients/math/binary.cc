@@ -63,8 +63,8 @@ Expr PowOfX(const Args& a) {
   const Expr x = Conj(a.x), y = Conj(a.y);
   return a.dz * y * Op("Pow", {x, y - ScalarLike(y, 1)});
 }
-// log(x) where it is a number, and 0 elsewhere: powers of negative numbers have no derivative in the
-// exponent, and those of 0 are constant.
+// log(x) where it is defined, and 0 elsewhere: powers of negative numbers have no derivative in the exponent,
+// and those of 0 are constant.
 Expr PowOfY(const Args& a) {
   const Expr x = Conj(a.x), zero = ScalarLike(x, 0);
   const Expr has_log = Op(IsComplexType(x.dtype()) ? "NotEqual" : "Greater", {x, zero});

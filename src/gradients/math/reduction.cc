@@ -136,8 +136,8 @@ Order ReducedFirst(const Expr& x, const Expr& axes) {
   return {order, Op("InvertPermutation", order)};
 }
 
-// Each element's share is the product of the others, worked out without dividing so that zeros do no harm: as
-// the product of those before it and of those after it.
+// Each element's share is the product of the others, computed without division because of zeros: as the
+// product of those before it and of those after it.
 Status ProdGrad(GradientContext& c) {
   const Expr x = c.input(0), axes = c.input(1);
   const ReducedShape shape = ShapeOfReduced(x, axes);

@@ -8,7 +8,7 @@ namespace {
 
 using gradients::Row;
 
-// Segments of which there are no rows would divide by zero.
+// At least 1, since segments without rows would divide by zero.
 Expr AtLeastOne(const Expr& count) { return Op("Maximum", {count, ScalarLike(count, 1)}); }
 
 Expr Ones(const Expr& like) { return Fill(ShapeOf(like), ScalarLike(like, 1)); }
@@ -54,7 +54,7 @@ Status SegmentProdGrad(GradientContext& c) {
   return c.status();
 }
 
-// Ids may have any shape that the data's begins with; rows with a negative id went nowhere.
+// Ids may have any shape that the data's begins with; rows with a negative id were dropped.
 Status UnsortedSegmentSumGrad(GradientContext& c) {
   const Expr ids = c.input(1), dy = c.grad(0);
   const Expr flat = Reshape(ids, Vector(c.builder(), DataType::kInt32, {-1}));

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Special functions, and what else of element-wise math came after TensorFlow 1.2.
+// Special functions, and element-wise math that was added after TensorFlow 1.2.
 #include <limits>
 
 #include "gradients/broadcast.h"

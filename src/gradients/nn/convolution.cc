@@ -64,8 +64,8 @@ Status MaxPoolGrad(GradientContext& c) {
   return c.status();
 }
 
-// MaxPoolGrad and MaxPoolGradGrad undo each other. Which element is the largest does not change with a small
-// change of the input.
+// MaxPoolGrad and MaxPoolGradGrad are each other's gradients. Which element is the largest does not change
+// with a small change of the input.
 template <const char* kInverse>
 Status MaxPoolSecondGrad(GradientContext& c) {
   for (int i = 0; i < 2; ++i) {

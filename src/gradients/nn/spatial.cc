@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Kin of convolution and pooling.
+// Dilation, depthwise convolution and pooling with indices.
 
 #include "gradients/family.h"
 

@@ -62,8 +62,8 @@ Status MaxPool3DGrad(GradientContext& c) {
   return c.status();
 }
 
-// Spreading and taking maxima undo each other. Which element is the largest does not change with a small
-// change of the input.
+// MaxPool3DGrad and MaxPool3DGradGrad are each other's gradients. Which element is the largest does not
+// change with a small change of the input.
 void NoGradOfChoice(GradientContext& c) {
   for (int i = 0; i < 2; ++i) {
     if (c.wants(i)) c.SetInputGrad(i, ZerosLike(c.input(i)));

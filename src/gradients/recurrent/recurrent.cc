@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent cells, CTCLoss and CTCLossV2. Gradients arrive at the states; the gates are no results of their
-// own.
+// Recurrent cells, CTCLoss and CTCLossV2. Gradients are those of the states; the gates are only intermediate
+// results.
 #include "gradients/family.h"
 
 namespace millrace {

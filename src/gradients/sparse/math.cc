@@ -88,7 +88,7 @@ Dense DenseIndices(GradientContext& c) {
   return {Op("Slice", {IndicesWithin(c.input(0), shape, padded), begin, Longs(c.builder(), {-1, -1})}), own};
 }
 
-// Sums of what belongs to each element of the dense side.
+// Sums over the sparse values that belong to each element of the dense side.
 void SetDenseGrad(GradientContext& c, const Dense& dense, const Expr& values) {
   c.SetInputGrad(3, Op("SparseTensorDenseAdd", {dense.indices, values, dense.shape, ZerosLike(c.input(3))}));
 }

@@ -20,7 +20,7 @@ namespace {
 
 // Fits the second cache of a core together with its surroundings.
 constexpr size_t kPiece = 256 << 10;
-// The part of a large tensor that a thread takes at a time, and how long that takes.
+// The part of a large tensor that a thread takes at a time, and the estimated time for it.
 constexpr uint64_t kShare = 2 << 20;
 constexpr int64_t kShareNs = 200'000;
 
@@ -35,7 +35,7 @@ std::string EightDigits(uint32_t n) {
   return text;
 }
 
-// A length as its bytes go into the checksum: as TensorFlow has it, in 4 bytes when that is enough.
+// A length as it enters the checksum: as in TensorFlow, 4 bytes if it fits.
 std::string LengthForSum(uint64_t length, bool always_wide, bool big_endian) {
   std::string bytes;
   if (always_wide || length > UINT32_MAX) {
@@ -55,8 +55,8 @@ void ReverseWords(char* data, size_t bytes, size_t word) {
   for (size_t i = 0; i + word <= bytes; i += word) std::reverse(data + i, data + i + word);
 }
 
-// New memory is given by the page, which takes as long as copying into it. Where the system has pages of 2
-// MiB, a large tensor takes those.
+// The system provides new memory page by page, which takes as long as copying into it. If there are pages of
+// 2 MiB, large tensors use them.
 void PreferLargePages(char* data, size_t bytes) {
 #if defined(MADV_HUGEPAGE)
   constexpr uintptr_t kPage = 2 << 20;
@@ -235,7 +235,7 @@ Status BundleDataReader::ReadPlain(const BundleEntry& entry, char* to) const {
   return Status::Ok();
 }
 
-// The bytes of one tensor from start to end, summed on demand.
+// The bytes of one tensor in order, with their checksum on demand.
 class BundleDataReader::Piece {
  public:
   Piece(const BundleDataReader& reader, const BundleEntry& entry)

@@ -54,7 +54,7 @@ bool IsDataFile(std::string_view name, std::string_view base, int64_t* num_shard
 
 std::string BaseOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// The number of data files of the checkpoint that is there; 0 when there is none that could be read.
+// The number of data files of an existing checkpoint; 0 if there is none that can be read.
 int64_t NumShardsThere(Env& env, const std::string& prefix) {
   auto table = TableReader::Open(env, BundleIndexPath(prefix));
   if (!table.ok()) return 0;
@@ -192,7 +192,7 @@ Status CommitBundle(Env& env, const std::string& prefix, const std::vector<std::
     const std::string path = BundleDataPath(prefix, static_cast<int64_t>(i), num_shards);
     if (path != data_files[i]) MR_RETURN_IF_ERROR(env.RenameFile(data_files[i], path));
   }
-  // The shard that nothing is in, so that every file that the names promise is there.
+  // Writes a shard without tensors, so that all files exist that the names count.
   for (auto i = static_cast<int64_t>(data_files.size()); i < num_shards; ++i) {
     MR_RETURN_IF_ERROR(WriteFileAtomically(env, BundleDataPath(prefix, i, num_shards), ""));
   }

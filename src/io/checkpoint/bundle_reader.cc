@@ -143,7 +143,7 @@ StatusOr<Tensor> BundleReader::ReadParts(std::string_view name, const BundleEntr
   const Region wanted(slice, full.shape);
   MR_ASSIGN_OR_RETURN(const TensorShape shape, slice.ShapeIn(full.shape));
   MR_ASSIGN_OR_RETURN(const std::vector<Part> parts, PartsOf(name, full, wanted));
-  // Before anything is allocated: that the bytes are there, and that no two slices are the same bytes.
+  // Checks before anything is allocated that the file has the bytes, and that slices do not share bytes.
   uint64_t needed = 0, there = 0;
   std::unordered_map<int, bool> counted;
   for (const Part& part : parts) {

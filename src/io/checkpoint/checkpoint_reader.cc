@@ -14,7 +14,7 @@ StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(Env& env, con
     return reader;
   }
   auto slices = SlicesReader::Open(env, name);
-  // The files of a Saver that shards are "NAME-00000-of-00003"; people name what is before the number.
+  // The files of a Saver that shards are "NAME-00000-of-00003"; users give the part before the number.
   if (errors::IsNotFound(slices.status())) {
     if (auto shards = SlicesReader::Open(env, StrCat(name, "-?\?\?\?\?-of-?\?\?\?\?")); shards.ok())
       slices = std::move(shards);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kMaxStateBytes = 64 << 20;
 
-// The text form of messages, as far as four fields need it: names, a colon, numbers or quoted strings.
+// The text format of messages, as far as four fields need it: names, a colon, numbers or quoted strings.
 class StateParser {
  public:
   explicit StateParser(std::string_view text) : rest_(text) {}

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostParts = 32768;
 
-// Numbers in a form whose bytes are in the order of the numbers: how many bytes follow, then these.
+// An encoding of numbers that preserves their order: the number of bytes, then the bytes.
 void PutOrdered(uint64_t value, std::string* out) {
   const int bytes = (std::bit_width(value) + 7) / 8;
   out->push_back(static_cast<char>(bytes));
@@ -28,8 +28,8 @@ void PutOrdered(std::string_view text, std::string* out) {
   out->append("\0\1", 2);
 }
 
-// With a sign: the length stands as ones at the front, a zero, then the number, seven bits for each byte; all
-// of that inverted below zero.
+// Signed numbers: the length as leading ones, a zero, then the number, seven bits for each byte; all of that
+// inverted for negative numbers.
 void PutOrderedSigned(int64_t value, std::string* out) {
   const uint64_t magnitude = static_cast<uint64_t>(value < 0 ? ~value : value);
   const int length = std::bit_width(magnitude) / 7 + 1;
@@ -112,7 +112,7 @@ StatusOr<bool> Covers(std::span<const Region> parts, const Region& whole) {
     std::sort(order.begin(), order.end(),
               [](const Region* a, const Region* b) { return a->start(0) < b->start(0); });
   }
-  // Those before `i` that reach into its first dimension.
+  // The entries before `i` that overlap its first dimension.
   std::vector<const Region*> open;
   for (const Region* const part : order) {
     if (whole.rank() > 0) {

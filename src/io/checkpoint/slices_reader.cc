@@ -158,7 +158,8 @@ StatusOr<Tensor> SlicesReader::ReadSlice(const std::string& name, const TensorSl
   }
   if (!covers)
     return errors::InvalidArgument("Error copying slice data: ", CEscape(name), " is not complete");
-  // Slices that are read before the whole is allocated bound what a hostile file makes of few bytes.
+  // The slices are read before the whole is allocated, so that a small malicious file cannot cause a large
+  // allocation.
   std::vector<std::pair<Region, Tensor>> parts;
   for (const StoredSlice& stored : variable->slices) {
     const Region region(stored.slice, variable->shape);

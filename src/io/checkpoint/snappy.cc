@@ -15,7 +15,7 @@ StatusOr<std::string> UnpackSnappy(std::string_view packed, uint64_t max_bytes) 
     return errors::ResourceExhausted("a compressed block of ", packed.size(), " bytes claims to unpack to ",
                                      length, ", more than the limit of ", max_bytes);
   }
-  // No element makes more than 64 bytes of 2: nothing is allocated for what can't be there.
+  // No element expands 2 bytes to more than 64: larger declared sizes are refused before allocation.
   if (length > packed.size() * 32) {
     return errors::DataLoss("corrupted compressed block contents: too few bytes for its length");
   }

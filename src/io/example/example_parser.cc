@@ -23,7 +23,7 @@ constexpr int64_t kCostOfShardNs = kExamplesOfShard * 1000;
 constexpr int64_t kCostOfPlainShardNs = kExamplesOfShard * 150;
 constexpr size_t kShownOfBrokenExample = 200;
 
-// Values that were found. There may be one for each few bytes of an example, hence the narrow numbers.
+// Values that were found. There may be one for every few bytes of an example, so the numbers are narrow.
 struct Found {
   const char* data;
   uint32_t size;
@@ -374,7 +374,7 @@ void BatchParser::FillDense(const Shard& shard) {
 void BatchParser::FillRows(int feature, int64_t begin, int64_t end) {
   const Feature& f = table_[feature];
   const int64_t room = f.is_variable ? all_[feature].longest : f.row_elements;
-  if (room == 0) return;  // rows of nothing may be many
+  if (room == 0) return;  // there may be many empty rows
   VisitFeatureType(f.dtype, [&]<typename T>() {
     T* const out = results_[feature][0].data<T>();
     const bool whole_row = !f.is_variable && f.default_value.num_elements() == room;

@@ -9,7 +9,7 @@ bool IsFeatureType(DataType dtype) {
   return dtype == DataType::kFloat || dtype == DataType::kInt64 || dtype == DataType::kString;
 }
 
-// Sets what follows from the shape.
+// Sets the members that follow from the shape.
 Status SetRow(FeatureTable::Feature* f) {
   const PartialShape& shape = f->shape;
   bool known = !shape.unknown_rank();

@@ -116,7 +116,7 @@ class PlainParser {
       if (!fields.Take(Tag(1), &key) || !fields.TakeLast(Tag(2), &feature)) return false;
       const int f = Find(place, key);
       if (f < 0) continue;
-      // Of two entries with one key the general parser knows which one counts.
+      // For duplicate keys the general parser is used, which knows which entry counts.
       if (last_[static_cast<size_t>(f)] == row) return false;
       last_[static_cast<size_t>(f)] = row;
       ++found;
@@ -131,7 +131,8 @@ class PlainParser {
   }
 
  private:
-  // Many examples have their keys in the same order. In others it is any, which is why few keys are compared.
+  // Many examples have their keys in the same order. Otherwise the order is arbitrary, so only a few keys are
+  // compared.
   int Find(size_t place, std::string_view key) {
     constexpr int kFew = 8;
     if (place == order_.size()) order_.push_back(-1);
@@ -151,7 +152,7 @@ class PlainParser {
   const FeatureTable& table_;
   ParsedFeatures& values_;
   std::vector<int64_t> last_;  // by feature: the row that had it last
-  std::vector<int> order_;     // by place in the map: the feature that was last there; -1: none of the table
+  std::vector<int> order_;     // by position in the map: the last feature there; -1: none of the table
 };
 
 }  // namespace

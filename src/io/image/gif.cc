@@ -150,7 +150,7 @@ class Codes {
   int held_ = 0;
 };
 
-// LZW: fills `out` with the numbers of colours, in the order of the file. What is missing stays 0.
+// LZW: fills `out` with the numbers of colours, in the order of the file. Missing pixels are 0.
 class Unpacker {
  public:
   void Unpack(const Frame& frame, std::vector<uint8_t>* out) {
@@ -171,7 +171,7 @@ class Unpacker {
       }
       if (code > next || (code == next && last == kNoCode)) return;
       if (last == kNoCode && code >= clear) return;
-      // A code that is only now defined is the last string and once more its first colour.
+      // A code that is being defined is the last string followed by its first colour.
       size_t n = 0;
       int walk = code;
       if (code == next) {

@@ -12,7 +12,8 @@ namespace millrace::io {
 namespace {
 
 constexpr JOCTET kEndOfImage[] = {0xff, JPEG_EOI};
-// Each scan of a progressive file goes over the whole image, however short it is. Files have some ten.
+// The maximum number of scans: each one of a progressive file processes the whole image, even if it is short.
+// Usual files have about ten.
 constexpr int64_t kMostScans = 500;
 constexpr int64_t kFreeBlocks = int64_t{1} << 24;
 constexpr int64_t kBlocksPerByte = 256;

@@ -19,8 +19,8 @@ constexpr bool kLittleEndian = std::endian::native == std::endian::little;
 constexpr png_alloc_size_t kMostChunkBytes = 1 << 20;
 constexpr png_byte kTextChunks[] = "tEXt\0zTXt\0iTXt\0eXIf";
 
-// libpng leaves a call that fails by a jump, past the frames in between. Guarded() is where it lands; what it
-// runs must hold nothing with a destructor.
+// On errors libpng jumps (longjmp) over the frames in between to Guarded(); the functions called by it must
+// have no objects with destructors.
 class PngErrors {
  public:
   template <typename Fn>
@@ -114,7 +114,7 @@ class Decoder {
             .channels = channels_};
   }
 
-  // Says what libpng is to make of the pixels.
+  // Sets the transformations of pixels by libpng.
   void Configure() {
     const int type = png_get_color_type(png_, info_);
     const int depth = png_get_bit_depth(png_, info_);
@@ -137,7 +137,7 @@ class Decoder {
     if (palette) png_set_palette_to_rgb(png_);
     if (gray && depth < 8) png_set_expand_gray_1_2_4_to_8(png_);
     const bool want_gray = channels_ < 3;
-    // The weights of red and green are those that TensorFlow passes, though they look like red's and blue's.
+    // The weights of red and green are those of TensorFlow, although they look like those of red and blue.
     if (want_gray && !gray) png_set_rgb_to_gray(png_, 1, 0.299, 0.114);
     if (!want_gray && gray) png_set_gray_to_rgb(png_);
     png_read_update_info(png_, info_);

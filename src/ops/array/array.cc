@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Constants, placeholders, shapes, and everything that moves elements without computing with them.
+// Constants, placeholders, shapes, and ops that move elements without computing with them.
 #include "ops/array/shapes.h"
 #include "ops/family.h"
 

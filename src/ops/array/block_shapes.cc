@@ -17,7 +17,7 @@ StatusOr<Values> ValuesOf(InferenceContext& c, int i) {
   return Values(std::move(values));
 }
 
-// Takes off the sums of pairs of numbers for each dimension of input 0. Where the number of pairs is not
+// Subtracts the sums of pairs of numbers from the dimensions of input 0. Where the number of pairs is not
 // known, TensorFlow does not tell the rank either.
 Status MirrorPadGrad(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle paddings, c.WithRank(c.input(1), 2));

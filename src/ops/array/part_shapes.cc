@@ -126,7 +126,7 @@ Status SliceShape(InferenceContext& c) {
     }
     MR_ASSIGN_OR_RETURN(input, c.WithRank(input, static_cast<int>(c.Value(length))));
   }
-  // Whether begin and size lie within the input is for the kernel to say.
+  // The kernel checks that begin and size are within the input.
   MR_ASSIGN_OR_RETURN(ShapeHandle begin, c.MakeShapeFromInput(1));
   if (c.input_tensor(2) == nullptr) {
     MR_ASSIGN_OR_RETURN(const ShapeHandle sizes, c.MakeShapeFromInput(2));
@@ -172,7 +172,7 @@ Status StridedSliceShape(InferenceContext& c) {
     c.set_output(0, c.UnknownShape());
     return Status::Ok();
   }
-  // Asked for later than the strides: a message lists the values that were asked for.
+  // Requested after the strides: error messages list the requested values in order.
   auto begin = ValuesOfInput(c, 1);
   auto end = ValuesOfInput(c, 2);
   for (const Status& status : {begin.status(), end.status()}) {
@@ -226,7 +226,7 @@ Status GatherV2Shape(InferenceContext& c) {
       return errors::InvalidArgument("Shape must be at least rank ", rank, " but is rank ", c.Rank(params));
     }
   }
-  // What else can be wrong with batch_dims is for the kernel to say.
+  // The kernel reports other errors of batch_dims.
   int64_t batch = ranks_known && batch_dims < 0 ? batch_dims + c.Rank(indices) : batch_dims;
   if (ranks_known && (batch < 0 || batch > c.Rank(indices) || batch > c.Rank(params))) {
     c.set_output(0, c.UnknownShape());

@@ -52,7 +52,7 @@ Status FinishReshape(InferenceContext& c, ShapeHandle in, ShapeHandle out) {
     // The value that the unknown size of the input must have.
     return have > 0 ? c.Divide(to.known, have, true).status() : Status::Ok();
   } else {
-    // Next to a size of 0 any size would do; it is for the kernel to say.
+    // Beside a size of 0 any size is possible; the kernel decides.
     if (want == 0) return Status::Ok();
     MR_ASSIGN_OR_RETURN(size, c.Divide(from.known, want, true));
   }
@@ -127,7 +127,7 @@ Status SqueezeShape(InferenceContext& c) {
     const DimHandle dim = c.Dim(input, i);
     if (given.empty()) {
       if (!c.ValueKnown(dim)) {
-        // Perhaps 1, so not even the rank is known.
+        // The size may be 1, so not even the rank is known.
         c.set_output(0, c.UnknownShape());
         return Status::Ok();
       }
@@ -154,7 +154,7 @@ Status TransposeShape(InferenceContext& c) {
   const int64_t rank = c.RankKnown(input)     ? c.Rank(input)
                        : c.ValueKnown(length) ? c.Value(length)
                                               : value->num_elements();
-  // One entry may be for a scalar, too; and both are returned as they are.
+  // One entry may also be for a scalar; then both are returned unchanged.
   if (!c.RankKnown(input) && rank < 2) {
     c.set_output(0, input);
     return Status::Ok();

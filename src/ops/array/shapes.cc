@@ -107,7 +107,7 @@ Status OneHotShape(InferenceContext& c) {
     return Status::Ok();
   }
   const int64_t rank = c.Rank(indices);
-  // An axis that is too large is for the kernel to refuse.
+  // The kernel refuses an axis that is too large.
   const int64_t place = axis == -1 ? rank : axis % (rank + 1);
   MR_ASSIGN_OR_RETURN(const ShapeHandle front, c.Subshape(indices, 0, place));
   MR_ASSIGN_OR_RETURN(const ShapeHandle back, c.Subshape(indices, place));

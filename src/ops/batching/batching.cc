@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Runs of several steps put together, as servers do with requests.
+// Batching of calls of several steps, as in servers.
 #include "op/op_table.h"
 #include "ops/family.h"
 

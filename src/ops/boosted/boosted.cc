@@ -48,7 +48,7 @@ Status QuantilesShape(InferenceContext& c) {
   return Status();
 }
 
-// All outputs are one value, but for the range of nodes.
+// All outputs but the range of nodes are scalars.
 Status ScalarsShape(InferenceContext& c) {
   for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, i == 4 ? c.Vector(2) : c.Scalar());
   return Status();

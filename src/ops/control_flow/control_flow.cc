@@ -27,7 +27,7 @@ Status SwitchShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-// Any of the inputs may come through, so only what they have in common is known.
+// Any of the inputs may be forwarded, so only the common part of their shapes is known.
 Status MergeShape(InferenceContext& c) {
   c.set_output(1, c.Scalar());
   ShapeHandle out = c.input(0);
@@ -139,7 +139,7 @@ std::vector<OpBuilder> Loops() {
 
 Status RefSelectShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());
-  // Known as far as all that may be chosen agree.
+  // Known as far as all candidates agree.
   for (int i = 2; i < c.num_inputs(); ++i) {
     if (!c.FullyDefined(c.input(i)) || !c.Merge(c.input(1), c.input(i)).ok()) {
       c.set_output(0, c.UnknownShape());
@@ -150,7 +150,7 @@ Status RefSelectShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-// References that are passed on.
+// References that are forwarded.
 std::vector<OpBuilder> References() {
   constexpr OpTraits kHandsOn{.cheap = true, .never_fold = true};
   return {

@@ -91,7 +91,7 @@ Status DataShape(InferenceContext& c) {
 }
 
 // An op that makes a dataset only describes it, so it is stateless, unlike in TensorFlow when its function is
-// stateful. Constants can hold none of what these ops give.
+// stateful. Constants cannot hold the outputs of these ops.
 OpTraits TraitsOf(const OpDef& op) {
   const bool describes = op.name.ends_with("Dataset") || op.name.ends_with("DatasetV2");
   const bool makes = !op.outputs.empty() && op.outputs[0].type == DataType::kVariant;

@@ -29,7 +29,7 @@ Status QueueHandleShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-// The components' shapes as far as the handle knows them; with `batch`, as rows of so many.
+// The components' shapes, as far as the handle knows them; with `batch`, with that first dimension.
 Status ComponentShapes(InferenceContext& c, const DimHandle* batch) {
   const std::vector<HandleShapeAndType>& components = c.input_handle(0);
   const bool known = components.size() == static_cast<size_t>(c.num_outputs());

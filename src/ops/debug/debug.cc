@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What debuggers put between nodes: copies, identities and counts.
+// Ops that debuggers insert between nodes: copies, identities and counts.
 #include "ops/family.h"
 
 namespace millrace::ops {

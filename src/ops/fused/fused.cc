@@ -11,10 +11,10 @@
 namespace millrace::ops {
 namespace {
 
-// `fused_ops` is what happens to the product, in this order: BiasAdd or FusedBatchNorm (scale, offset, mean,
-// variance; not training), then Add, then an activation; each may be left out. `args` are what they take.
-// AddN in the place of Add takes an argument of the product's shape only.
-// `keep_weights`: the second input is a constant or the value of a variable, and is worth preparing once.
+// `fused_ops` are the operations on the product, in this order: BiasAdd or FusedBatchNorm (scale, offset,
+// mean, variance; not training), then Add, then an activation; each is optional. `args` are their arguments.
+// AddN instead of Add takes an argument of the product's shape only. `keep_weights`: the second input is a
+// constant or the value of a variable, so that packing it once pays off.
 OpBuilder WithEpilogue(OpBuilder op) {
   return op.Attr("num_args: int >= 0")
       .Attr("fused_ops: list(string) = []")
@@ -82,7 +82,7 @@ Status FusedDepthwiseShape(InferenceContext& c) {
   return Status();
 }
 
-// Instruction by instruction, as the ops that they are of.
+// Infers the shape of each instruction as that of its op.
 Status ElementwiseShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ElementwiseProgram program, ElementwiseProgram::Read(c.attrs()));
   if (program.num_inputs != c.num_inputs() || static_cast<int>(program.results.size()) != c.num_outputs())
@@ -125,8 +125,8 @@ Status PackedShape(InferenceContext& c) {
 std::vector<OpBuilder> FusedOps() {
   return {
       // `ops`, `types` and `nodes` have an entry for each instruction: its op, the type of its result and the
-      // node that it was. `operands` are what the instructions take, one after the other: inputs by their
-      // number, and then the results of earlier instructions. `results` are the outputs, counted likewise.
+      // original node. `operands` are the operands of the instructions in order: numbers of inputs, followed
+      // by numbers of results of earlier instructions. `results` are the outputs, with the same numbering.
       OpBuilder("_FusedElementwise: Several element-wise ops in one pass over the elements.")
           .Input("inputs: Tin")
           .Output("outputs: Tout")

@@ -24,7 +24,7 @@ StatusOr<Plane> PlaneFromInput(InferenceContext& c, int i) {
   if (values.size() != 2) {
     return errors::InvalidArgument("Shape must be rank 1 with 2 elements but has ", values.size());
   }
-  // Negative sizes are for the kernel to refuse; here they are unknown.
+  // The kernel refuses negative sizes; here they are unknown.
   return Plane{c.MakeDim(values[0]), c.MakeDim(values[1])};
 }
 

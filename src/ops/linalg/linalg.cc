@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Diagonals and bands of matrices, products by equation.
+// Diagonals and bands of matrices, Einsum.
 #include "ops/array/shapes.h"
 #include "ops/family.h"
 #include "ops/linalg/shapes.h"

@@ -250,7 +250,7 @@ std::vector<OpBuilder> ComplexNumbers() {
   };
 }
 
-// Element-wise ops with something of their own.
+// Element-wise ops with attributes or types of their own.
 std::vector<OpBuilder> OtherElementwise() {
   return {
       Unary({"Inv: One divided by each element.", kMath}),

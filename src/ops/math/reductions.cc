@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Reductions, running and segmented ones, sums of tensors, counts.
+// Reductions, cumulative and segment reductions, sums of tensors, counts.
 #include "ops/family.h"
 #include "ops/math/shapes.h"
 

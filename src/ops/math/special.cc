@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise functions that came after TensorFlow 1.2, and special functions.
+// Element-wise functions added after TensorFlow 1.2, and special functions.
 #include "ops/family.h"
 
 namespace millrace::ops {

@@ -53,7 +53,7 @@ Status SoftmaxShape(InferenceContext& c) {
 }
 
 Status SoftmaxCrossEntropyShape(InferenceContext& c) {
-  // Both are broadcast to one matrix.
+  // Both are broadcast to one matrix shape.
   MR_ASSIGN_OR_RETURN(const ShapeHandle both, FeaturesAndLabels(c));
   c.set_output(0, c.Vector(c.Dim(both, 0)));
   c.set_output(1, both);
@@ -75,7 +75,7 @@ Status FusedBatchNormShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const bool training, c.Attr<bool>("is_training"));
   MR_ASSIGN_OR_RETURN(const ShapeHandle x, c.WithRank(c.input(0), 4));
   DimHandle channels = c.Dim(x, axis);
-  // The estimates are only read where they are not made.
+  // The estimates are inputs only for inference.
   for (int i = 1; i < (training ? 3 : 5); ++i) {
     MR_ASSIGN_OR_RETURN(const ShapeHandle vector, c.WithRank(c.input(i), 1));
     MR_ASSIGN_OR_RETURN(channels, c.Merge(channels, c.Dim(vector, 0)));

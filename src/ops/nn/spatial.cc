@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Kin of convolution and pooling, data formats.
+// Dilation, depthwise convolution, other forms of pooling, and data formats.
 #include "ops/family.h"
 #include "ops/nn/spatial_shapes.h"
 

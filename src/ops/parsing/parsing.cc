@@ -147,7 +147,7 @@ Status DecodeRawShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-// As many elements as go into the length.
+// The number of elements that fit into the length.
 Status DecodePaddedRawShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const DataType dtype, c.Attr<DataType>("out_type"));
   MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());

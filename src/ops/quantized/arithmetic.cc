@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on small integers that stand for the numbers of a range. Behind its tensors an op has the ends
-// of their ranges, and behind its result the ends of that one's.
+// Arithmetic on quantized numbers: small integers that represent the numbers of a range. After its tensors an
+// op has the limits of their ranges, and after its result the limits of its range.
 #include <vector>
 
 #include "ops/array/shapes.h"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Quantized products and convolutions with what follows them. A range is of the whole tensor, or of each
-// channel.
+// Quantized products and convolutions fused with the following ops. A range is that of the whole tensor, or
+// of each channel.
 #include "op/op_table.h"
 #include "ops/family.h"
 #include "ops/nn/spatial_shapes.h"

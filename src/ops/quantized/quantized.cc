@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as small integers within a range.
+// Quantization: numbers as small integers that represent a range.
 #include "ops/family.h"
 
 namespace millrace::ops {

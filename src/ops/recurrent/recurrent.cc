@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent cells, and labels of sequences.
+// Recurrent cells, and CTC losses and decoders.
 #include "ops/family.h"
 
 namespace millrace::ops {

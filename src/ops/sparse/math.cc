@@ -25,7 +25,7 @@ void SetSparse(InferenceContext& c, DimHandle rank) {
 }
 
 Status SparseAddShape(InferenceContext& c) {
-  // As TensorFlow, which leaves the rest to the kernel.
+  // As in TensorFlow; the kernel checks the rest.
   MR_ASSIGN_OR_RETURN(const ShapeHandle shape, c.WithRank(c.input(2), 1));
   SetSparse(c, c.Dim(shape, 0));
   return Status::Ok();
@@ -40,7 +40,7 @@ Status SparseAddGradShape(InferenceContext& c) {
   return c.WithRank(c.input(3), 2).status();
 }
 
-// A value for each that is there.
+// A value for each explicit element.
 Status SparseValuesShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(SparseRank(c, 0).status());
   MR_ASSIGN_OR_RETURN(const DimHandle n, c.Merge(c.Dim(c.input(0), 0), c.Dim(c.input(1), 0)));

@@ -80,7 +80,7 @@ Status SparseMatMulShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-// [rows] and what of `data` comes behind its first size.
+// [rows] followed by all but the first dimension of `data`.
 Status SetRows(InferenceContext& c, ShapeHandle data, DimHandle rows) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle row, c.Subshape(data, 1));
   MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Concatenate(c.Vector(rows), row));
@@ -100,7 +100,7 @@ Status SparseSegmentShape(InferenceContext& c) {
     if (c.num_inputs() == 3) return SetRows(c, data, c.UnknownDim());
   } else {
     MR_RETURN_IF_ERROR(c.Merge(c.input(2), indices).status());
-    // The rows of what this is the gradient of.
+    // The number of rows of the forward op's input.
     MR_RETURN_IF_ERROR(c.WithRank(c.input(3), 0).status());
   }
   MR_ASSIGN_OR_RETURN(const DimHandle rows, c.MakeDimFromScalarInput(3));

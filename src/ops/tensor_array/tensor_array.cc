@@ -149,7 +149,7 @@ OpBuilder On(const Version& v, const char* name) {
 }
 OpBuilder OnArray(const Version& v, const char* name, int deprecated = 16) {
   OpBuilder op = On(v, name);
-  // 1.15 forgot one of the second version.
+  // TensorFlow 1.15 lacks one op of the second version.
   const bool first = v.suffix[0] == '\0', forgotten = NameOf(name) == "TensorArrayConcat";
   if (first || (!IsResource(v) && !forgotten))
     op.Deprecated(first ? deprecated : 26, StrCat("Use ", NameOf(name), "V3"));

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Lists of tensors, which are values: an op that changes one gives another.
+// Lists of tensors, which are immutable values: an op that changes one returns another.
 #include "ops/family.h"
 
 namespace millrace::ops {
 namespace {
 
-// A list is nothing that a constant could hold.
+// A constant cannot hold a list.
 constexpr OpTraits kList{.cheap = true, .never_fold = true};
 constexpr OpTraits kRows{.never_fold = true};
 

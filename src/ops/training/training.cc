@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// One step of an optimizer on one variable: on a reference, or behind a handle.
+// One step of an optimizer on one variable, given by reference or by handle.
 #include "ops/family.h"
 #include "ops/state/variable_shapes.h"
 
