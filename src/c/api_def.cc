@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How ops are shown in the API of a language: what the ops say themselves, overridden by ApiDef texts.
+// The documentation of ops for APIs of languages: that of the OpDefs, overridden by ApiDef texts.
 #include <algorithm>
 #include <map>
 
@@ -54,7 +54,7 @@ ApiDef FromOp(const tensorflow::OpDef& op) {
   return api;
 }
 
-// Lines between "field: <<END" and "END" are one string; the text format of protobuf knows no such thing.
+// Lines between "field: <<END" and "END" are one string, an extension of protobuf's text format.
 StatusOr<std::string> WithoutMultiline(std::string_view text) {
   std::string out;
   std::string end;  // of the string that is being read
@@ -163,7 +163,7 @@ void ReplaceAll(const std::string& from, const std::string& to, std::string* tex
   }
 }
 
-// Texts call arguments and attributes, in backticks, what they were renamed to.
+// Replaces names of arguments and attributes in backticks by their new names.
 void RenameInTexts(ApiDef* api) {
   const auto rename = [&](const auto& part) {
     if (part.rename_to().empty() || part.rename_to() == part.name()) return;

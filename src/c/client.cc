@@ -80,7 +80,7 @@ Status CheckNewInput(const TF_Graph& graph, const TF_Output& src, Node& dst, int
   return Status();
 }
 
-// A longer list of types must not ask for inputs that nothing is connected to.
+// A longer list of types must not declare inputs that are not connected.
 Status CheckNoMoreInputs(const Node& node, std::string_view attr_name, const millrace::AttrValue& value) {
   AttrMap attrs = node.attrs();
   attrs.Set(attr_name, value);

@@ -19,7 +19,7 @@ TF_DeviceList* List(millrace::Session* session, TF_Status* status) {
   return result;
 }
 
-// One fact about one device; `otherwise` for an index that there is not.
+// One property of one device; `otherwise` for an invalid index.
 template <typename T>
 T Fact(const TF_DeviceList* list, int index, T otherwise, TF_Status* status, T (*fact)(const DeviceInfo&)) {
   if (list == nullptr) {

@@ -28,7 +28,7 @@ uint64_t NextNumber() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only the number matters
 }
 
-// The lives of contexts that are gone.
+// Lifetime objects of contexts that were deleted.
 struct SpareLives {
   millrace::Mutex mu;
   std::vector<ContextLife*> lives MR_GUARDED_BY(mu);

@@ -92,7 +92,7 @@ StatusOr<PartialShape> ShapeOf(const char* attr_name, const int64_t* dims, int n
   return MakeShape(dims, num_dims);
 }
 
-// An op that can be asked and run: ops outlive their contexts, but only to be deleted.
+// An op that may be queried and run: after its context was deleted, an op can only be deleted.
 Status CheckUsable(const TFE_Op* op) {
   if (op == nullptr) [[unlikely]]
     return NullArgument("The op");
@@ -157,7 +157,7 @@ const char* TFE_OpGetDevice(TFE_Op* op, TF_Status* status) {
   return (op->device() == nullptr ? op->context()->host_device() : *op->device()).name().c_str();
 }
 
-// There is one compiler, and it decides by itself.
+// Ignored: there is no XLA compiler to choose.
 void TFE_OpSetXLACompilation(TFE_Op* /*op*/, unsigned char /*enable*/) {}
 
 void TFE_OpAddInput(TFE_Op* op, TFE_TensorHandle* input, TF_Status* status) {

@@ -13,7 +13,7 @@ namespace errors = millrace::errors;
 
 namespace {
 
-// The value of a handle, once it is there.
+// The value of a handle, once it is available.
 millrace::StatusOr<const Tensor*> ValueOf(TFE_TensorHandle* h) {
   if (h == nullptr) return errors::InvalidArgument("The passed in handle is a nullptr");
   MR_RETURN_IF_ERROR(TensorOf(h)->Await());

@@ -99,8 +99,8 @@ class ConstantGraph {
   std::map<const Node*, Node*> copies_;
 };
 
-// The value when the graph alone tells it, or else the constants that it is computed from, which are left
-// null when there is more to it.
+// The value if the graph determines it, or else the constants that it is computed from; null if it depends on
+// anything else.
 StatusOr<std::unique_ptr<ConstantGraph>> Look(TF_Graph& graph, const TF_Output& output,
                                               std::optional<Tensor>* value) {
   MutexLock lock(graph.mu);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The doors of millrace/c/gradients.h.
+// The functions of millrace/c/gradients.h.
 #include "millrace/c/gradients.h"
 
 #include <algorithm>
@@ -110,8 +110,8 @@ bool HasZeros(DataType type) {
   return IsFloatingType(base) || IsComplexType(base) || base == DataType::kVariant;
 }
 
-// Who computes gradients holds the mutex of the graph's handle; a graph without one is of the C++ API or the
-// body of a function.
+// The caller that computes gradients holds the mutex of the graph's handle; a graph without a handle belongs
+// to the C++ API or is the body of a function.
 Status ClientGradient::Call(GradientContext& c) const MR_NO_THREAD_SAFETY_ANALYSIS {
   Graph& graph = c.builder().graph();
   if (graph.client() != nullptr) return CallFor(*static_cast<TF_Graph*>(graph.client()), c);

@@ -78,7 +78,7 @@ std::vector<bool> Ancestors(const Graph& graph, const std::vector<Output>& ys) {
   return seen;
 }
 
-// The name that `prefix` is to the new nodes: one that no node has.
+// The prefix of the names of new nodes, made unique.
 Status CheckPrefix(const Graph& graph, const std::string& prefix) {
   for (const Node* node : graph.OpNodes()) {
     if (node->name() == prefix || node->name().starts_with(prefix + "/")) {

@@ -16,7 +16,7 @@ namespace {
 // The version of graphs that TensorFlow 1.15 produces.
 constexpr int kProducerVersion = 134;
 
-// Why two shapes are not of one tensor. REQUIRES: they are not.
+// Why two shapes are incompatible. REQUIRES: they are.
 Status MergeError(const PartialShape& a, const PartialShape& b) {
   if (a.rank() != b.rank()) {
     return errors::InvalidArgument("Shapes must be equal rank, but are ", a.rank(), " and ", b.rank());

@@ -213,7 +213,7 @@ class GraphImport {
     return Status();
   }
 
-  // Keys that no input has, and that name no tensor of the GraphDef either.
+  // Keys that are no input of a node and name no tensor of the GraphDef either.
   void FillMissing(Results* results) const {
     if (options_.input_map.empty()) return;
     std::set<std::string> used;

@@ -61,7 +61,7 @@ std::string AllErrors(const std::vector<std::string>& errors) {
   return text;
 }
 
-// Gives the attributes that one argument's tensors tell, and finds what does not suit it.
+// Infers attributes from one argument's tensors, and finds tensors that do not match it.
 class ArgumentReader {
  public:
   ArgumentReader(TF_OperationDescription& desc, const ArgDef& arg) : desc_(desc), arg_(arg) {}
@@ -247,7 +247,7 @@ std::vector<std::string> Strings(const void* const* values, const size_t* length
   return result;
 }
 
-// A shape that is none becomes an error of the description.
+// An invalid shape becomes an error of the description.
 AttrValue ShapeAttr(TF_OperationDescription* desc, const char* name, const int64_t* dims, int num_dims) {
   auto shape = MakeShape(dims, num_dims);
   if (shape.ok()) return *std::move(shape);

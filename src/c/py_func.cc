@@ -29,7 +29,7 @@ struct Handles {
   std::vector<TF_Tensor*> all;
 };
 
-// One function may wait for what another one of the same step does.
+// One function may wait for an effect of another one in the same step.
 class PyFuncKernel final : public BlockingKernel {
  public:
   explicit PyFuncKernel(KernelConstruction& c) : BlockingKernel(c), token_(c.Attr<std::string>("token")) {}

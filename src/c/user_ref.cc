@@ -18,7 +18,7 @@ bool IsRef(TF_OpKernelContext* ctx, int i) {
   return ctx != nullptr && i >= 0 && i < ctx->context.num_inputs() && ctx->context.input_is_ref(i);
 }
 
-// Whether programs see the elements as the engine does, and may write any bytes.
+// Whether programs represent the elements as the engine does, so that they may write any bytes.
 bool IsPlain(DataType type) {
   return type != DataType::kString && type != DataType::kResource && type != DataType::kVariant &&
          type != DataType::kBool;

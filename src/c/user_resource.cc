@@ -166,7 +166,7 @@ void Millrace_InputHandle(TF_OpKernelContext* ctx, int i, TF_Buffer* container, 
     if (input.dtype() != millrace::DataType::kResource || input.num_elements() != 1)
       return millrace::BadHandle(ctx->context, i);
     const auto& handle = input.scalar<ResourceHandle>();
-    // Refuses handles of other devices and of other types; what is gone the caller finds out.
+    // Refuses handles of other devices and of other types; a resource that was deleted is the caller's error.
     const auto found = ctx->context.resources().LookupHandle<UserResource>(handle);
     if (!found.ok() && found.status().code() != millrace::ErrorCode::kNotFound) return found.status();
     MR_RETURN_IF_ERROR(Write(handle.container, container));

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// The name of entry `i` of the feeds, fetches or operations; names mean other nodes in other graphs.
+// The name of entry `i` of the feeds, fetches or operations, which must be of this graph.
 template <typename T>
 StatusOr<std::string> NameIn(const Graph& graph, const T& thing, std::string_view what, size_t i) {
   if (!thing.IsSet()) return errors::InvalidArgument(what, " ", i, " is unset");

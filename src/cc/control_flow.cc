@@ -81,7 +81,7 @@ class [[gnu::visibility("hidden")]] ControlFlowBuilder {
     inside.context_ = context;
     return inside;
   }
-  // The scope of nodes that wait for what the caller said.
+  // The scope of nodes with the caller's control dependencies.
   Scope Waiting() const {
     Scope waiting = outer_;
     waiting.controls_ = controls_;
@@ -196,7 +196,7 @@ Status ControlFlowBuilder::EnterAll(LoopContext& context, const std::vector<Inpu
     enters_.push_back(enter);
   }
   for (const Output& enter : enters_) {
-    // The second input is where the next iteration's value will come from.
+    // The second input will be the NextIteration.
     MR_ASSIGN_OR_RETURN(Node * merge, Add("Merge", "Merge", {InputArg{{enter, enter}, true}}));
     context.Own(merge);
     merges_.push_back({merge, 0});

@@ -75,7 +75,7 @@ Node* BranchContext::Gate(Node* before) {
   return Has(before) || outer() == nullptr ? before : outer()->Gate(before);
 }
 
-// A control edge can't lead into a loop. But the loop may begin later, and the pivot with it.
+// A control edge can't lead into a loop. The loop and its pivot wait for the node instead.
 Node* LoopContext::Gate(Node* before) {
   if (Has(before)) return before;
   Node* const gate = outer() == nullptr ? before : outer()->Gate(before);

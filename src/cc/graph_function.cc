@@ -97,7 +97,7 @@ GraphFunction MakeGraphFunction(const Scope& scope, const std::string& name,
   const Status status = Write(scope, inner, parts, &function);
   if (!status.ok()) {
     scope.UpdateStatus(status.WithContext(StrCat("; in function '", name, "'")));
-    // What calls give is unset, but as much.
+    // Calls then return as many unset outputs.
     function = {};
     function.types.resize(parts.outputs.size(), DataType::kInvalid);
     function.shapes.resize(parts.outputs.size());
@@ -130,7 +130,7 @@ std::vector<Output> CallFunction(const Scope& scope, const GraphFunction& functi
   if (!wrong.ok()) return results;
   inputs.insert(inputs.end(), function.captured.begin(), function.captured.end());
   const std::string& name = scope.op_name();
-  // Two calls of one without state, with equal arguments, are computed once.
+  // Two calls of a stateless function with equal arguments are computed once.
   OpMaker maker(name.empty() ? scope.WithOpName("call") : scope,
                 function.is_stateful ? "StatefulPartitionedCall" : "PartitionedCall", {});
   maker.Add(InputList(std::move(inputs)));

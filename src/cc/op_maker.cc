@@ -157,8 +157,8 @@ Node* OpMaker::Finish() {
   };
   auto node = add();
   if (!node.ok()) {
-    // The texts of shape functions name the node, in TensorFlow's form. A sentence that goes on loses its
-    // full stop.
+    // The texts of shape functions name the node, in TensorFlow's form. A sentence that is continued loses
+    // its full stop.
     std::string_view text = node.status().message();
     const bool named = text.find(StrCat("for '", name, "' (op: '")) != text.npos;
     if (!named && text.ends_with('.')) text.remove_suffix(1);

@@ -28,7 +28,7 @@ struct BenchOptions {
   int threads = 1;
 };
 
-// Runs take turns in no order; each thread keeps its own times.
+// Threads take runs in any order; each keeps its own times.
 constexpr size_t kMostSamples = size_t{1} << 22;  // of each thread; later runs are counted only
 
 struct Measured {
@@ -119,7 +119,7 @@ class Bench {
   Status error_ MR_GUARDED_BY(mu_);
 };
 
-// The least time that `part` of the runs took no longer than.
+// The quantile `part` of the times of the runs.
 double Percentile(const std::vector<double>& sorted, double part) {
   const auto rank = static_cast<size_t>(std::ceil(part * static_cast<double>(sorted.size())));
   return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];

@@ -39,7 +39,7 @@ struct CheckpointOptions {
 
 constexpr int64_t kMostJsonElements = 1000;
 
-// People name a folder, or one of the files, where a prefix is meant.
+// Users may give a folder, or one of the files, instead of a prefix.
 StatusOr<std::string> Resolve(Env& env, const std::string& path) {
   const auto stat = env.Stat(path);
   if (stat.ok() && stat->is_directory) {

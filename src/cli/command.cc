@@ -58,7 +58,7 @@ Command Commands::Add(const std::string& name, const std::string& what, Action a
 
 Status Commands::LoadOpLibraries() const {
   for (const std::string& path : op_libraries_) {
-    // A bare name is a file of this folder, rather than of those where the system has libraries.
+    // A name without a slash is a file in the current folder, not in the system's library folders.
     const bool is_here = path.find('/') == std::string::npos && Env::Posix().FileExists(path);
     MR_RETURN_IF_ERROR(LoadOpLibrary(is_here ? "./" + path : path).status());
   }

@@ -100,7 +100,7 @@ std::vector<std::string> FirstWords(const CommandWords& command) {
 }
 
 // Which command the words before the cursor lead to: the same loop in bash and zsh. Words that are no
-// commands of the one so far are arguments, and are passed over.
+// subcommands of the current command are arguments, and are skipped.
 std::string PathLoop(const std::vector<CommandWords>& all, std::string_view words, std::string_view until) {
   std::string out =
       StrCat("  local command='' word i\n  for word in ", words, "; do\n    case \"$command $word\" in\n");
@@ -201,7 +201,7 @@ std::string ZshScript(const std::vector<CommandWords>& all) {
     out += command.takes_paths ? "        _files\n" : "        _describe command commands\n";
     out += "      fi ;;\n";
   }
-  // Sourced, or found in a folder of functions.
+  // The script may be sourced, or autoloaded as a function.
   return out +
          "  esac\n}\n"
          "if [[ $funcstack[1] == _millrace ]]; then _millrace \"$@\"; else compdef _millrace millrace; fi\n";

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// millrace data: what an input pipeline gives, how fast, and which stage holds it up.
+// millrace data: the elements of an input pipeline, its speed, and its slowest stage.
 #include <memory>
 
 #include "base/strings.h"
@@ -54,7 +54,7 @@ std::string StageText(const PipelineMonitor::Stage& stage) {
   return stage.node.empty() ? stage.kind : StrCat(stage.kind, " ", stage.node);
 }
 
-// Rows in the order of the data's way back: a stage, and under it what it reads.
+// Rows against the direction of the data: a stage, followed by its inputs.
 void AddRows(const PipelineRun& run, const Verdict& verdict, int reader, size_t depth, TextTable* table) {
   for (size_t i = 0; i < run.stages.size(); ++i) {
     const PipelineMonitor::Stage& s = run.stages[i];

@@ -15,10 +15,10 @@
 namespace millrace::cli {
 namespace {
 
-constexpr int kMostFolders = 32;  // one in the other
+constexpr int kMostFolders = 32;  // nested folders
 
-// A file, or the event files in a folder and the folders in it. Folders are looked into once: links may lead
-// back.
+// A file, or the event files in a folder and its subfolders. Each folder is read once, as links may form
+// cycles.
 Status Collect(Env& env, const std::string& path, const std::string& run, int depth,
                std::set<std::string>* seen, std::vector<EventFile>* files) {
   MR_ASSIGN_OR_RETURN(const FileStat stat, env.Stat(path));
@@ -34,7 +34,7 @@ Status Collect(Env& env, const std::string& path, const std::string& run, int de
   for (const std::string& name : names) {
     const std::string child = StrCat(path, path.ends_with('/') ? "" : "/", name);
     const auto child_stat = env.Stat(child);
-    if (!child_stat.ok()) continue;  // a link to nowhere, a file that went away
+    if (!child_stat.ok()) continue;  // a dangling link, or a file that was deleted
     if (child_stat->is_directory) {
       MR_RETURN_IF_ERROR(
           Collect(env, child, run.empty() ? name : StrCat(run, "/", name), depth + 1, seen, files));
@@ -50,7 +50,7 @@ Status Collect(Env& env, const std::string& path, const std::string& run, int de
 StatusOr<std::vector<EventFile>> CollectEventFiles(Env& env, const std::vector<std::string>& paths) {
   std::vector<EventFile> files;
   for (const std::string& path : paths) {
-    // With one folder its name tells nothing.
+    // With only one folder its name is left out.
     const size_t end = path.find_last_not_of('/');
     const std::string name = path.substr(0, end == std::string::npos ? 1 : end + 1);
     const std::string run = paths.size() == 1 ? "" : name;

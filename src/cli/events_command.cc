@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// millrace events: what event files, TensorBoard's, hold.
+// millrace events: the contents of event files of TensorBoard.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -140,7 +140,7 @@ void PrintContents(const Contents& c, std::ostream& out) {
   out << Printable(c.file.path) << "\n  " << CountOf(c.events, "event");
   if (c.events > 0) {
     out << ", steps " << c.first_step << " to " << c.last_step;
-    // What no clock shows is left out.
+    // Times outside of the calendar's range are left out.
     if (std::isfinite(c.first_time) && std::isfinite(c.last_time))
       out << ", " << TimeText(c.first_time) << " to " << TimeText(c.last_time) << " UTC";
   }

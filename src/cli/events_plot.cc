@@ -103,7 +103,7 @@ class Panel {
   Panel(std::string tag, const PlotOptions& options) : tag_(std::move(tag)), options_(options) {}
 
   void Add(const ScalarSeries& series, const char* colour) {
-    // A line of one point shows nothing.
+    // A line of one point is invisible, so a dot is drawn.
     Line line{&series, colour, Curve(series, options_.smoothing, options_.log_scale), {}};
     if (options_.smoothing > 0) line.raw = Curve(series, 0, options_.log_scale);
     for (const auto* const curve : {&line.curve, &line.raw}) {
@@ -189,7 +189,7 @@ class Panel {
                    curve.size() == 1 ? "\" stroke-width=\"6" : "", "\" d=\"", path, "\"/>\n");
   }
 
-  // The last value of the only run; with several there is no telling which is which.
+  // The last value, if there is only one run: several could not be told apart.
   void DrawLast(std::string* out) const {
     if (lines_.size() != 1 || lines_[0].series->points.empty()) return;
     const ScalarPoint& last = lines_[0].series->points.back();

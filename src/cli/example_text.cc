@@ -24,8 +24,8 @@ bool Parse(std::string_view bytes, Message* message) {
   return bytes.size() <= INT_MAX && message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
-// A message of another type parses, too, when it has the field numbers; then it has others as well or its
-// parts make no sense.
+// A message of another type may parse if it has the same field numbers; then it has unknown fields, or
+// invalid parts.
 template <typename Message>
 bool IsWhole(std::string_view bytes, Message* message) {
   return Parse(bytes, message) && message->GetReflection()->GetUnknownFields(*message).empty();

@@ -127,7 +127,7 @@ double AsDouble(T value) {
   }
 }
 
-// False when the number has no place in the type.
+// False if the type cannot represent the number.
 template <typename T>
 bool FromInteger(int64_t value, T* out) {
   if constexpr (std::same_as<T, bool>) {
@@ -203,7 +203,7 @@ DataType TypeOf(const std::vector<Literal>& values) {
 }
 
 StatusOr<Tensor> ParseText(std::string_view text, DataType dtype) {
-  // Words are a string where one is wanted, without the quotes that a shell takes away.
+  // A bare word is a string if one is expected, since shells remove quotes.
   const std::string_view stripped = StripWhitespace(text);
   const bool quoted = !stripped.empty() && (stripped[0] == '[' || stripped[0] == '"' || stripped[0] == '\'');
   if (dtype == DataType::kString && !quoted) return Tensor::Scalar(std::string(text));

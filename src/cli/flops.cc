@@ -153,7 +153,7 @@ StatusOr<FlopCount> CountFlops(const tensorflow::GraphDef& graph_def, int64_t ba
   ImportOptions import;
   import.allow_internal_ops = true;
   import.validate_shapes = false;
-  // A few bytes can claim any number of elements.
+  // A small file can declare any number of elements.
   import.max_tensor_bytes = kMostTensorBytes + 10 * static_cast<int64_t>(graph_def.ByteSizeLong());
   MR_RETURN_IF_ERROR(ImportGraphDef(WithSizes(graph_def, batch), import, &graph));
   MR_ASSIGN_OR_RETURN(const auto shapes, InferShapes(graph));

@@ -92,7 +92,7 @@ StatusOr<bool> Recognise(const std::vector<std::string>& tags, const Parse& pars
   return true;
 }
 
-// Other files end in bytes that are no offset, so that this looks at no more of them.
+// Other files usually end in bytes that are no valid offset, so that no more of them is read.
 bool IsPackage(Env& env, const std::string& path) {
   const auto package = io::MemmappedEnv::Open(env, path);
   return package.ok() && (*package)->FileExists(io::kMemmappedGraphDef);
@@ -108,10 +108,10 @@ bool IsOnnx(std::string_view bytes) {
          std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c < 127; });
 }
 
-// Tables of checkpoints of both formats end so.
+// The magic number at the end of tables, in checkpoints of both formats.
 constexpr std::string_view kTableEnd = "\x57\xfb\x80\x8b\x24\x75\x47\xdb";
 
-// What other commands read: a hint at them. Empty for all else.
+// A hint at the command that reads files of this kind; empty for others.
 std::string OtherFile(Env& env, const std::string& path, std::string_view bytes) {
   if (bytes.ends_with(kTableEnd)) return "is a checkpoint, for millrace checkpoint";
   const auto records = io::RecordReader::Open(env, path, io::Compression::kNone);

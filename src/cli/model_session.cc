@@ -29,7 +29,7 @@ using tensorflow::NodeDef;
 // What joins the name of a sparse tensor and that of a part of it.
 constexpr char kSparseSeparator = '.';
 
-// What --target names a task by, and no node.
+// The prefix of a --target that is a task, not a node.
 constexpr std::string_view kTaskPrefix = "grpc://";
 
 std::vector<std::string> NodeTargets(const ModelOptions& options) {
@@ -264,7 +264,7 @@ class StepMaker {
       if (fed_.contains(id.ToString()) || found == by_name.end() || !seen.insert(id.name).second) continue;
       const NodeDef& node = *found->second;
       const bool is_placeholder = node.op() == "Placeholder" || node.op() == "PlaceholderV2";
-      // One that is fed may be waited for by a control edge.
+      // A fed placeholder may have control edges.
       if (is_placeholder && !fed_.contains(TensorId{node.name(), 0}.ToString()))
         MR_RETURN_IF_ERROR(MakeUp(node));
       for (const std::string& input : node.input()) left.push_back(input);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// millrace records: what TFRecord files hold.
+// millrace records: the contents of TFRecord files.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -45,7 +45,7 @@ uint64_t LittleEndian(std::string_view bytes) {
   return value;
 }
 
-// By the first bytes: those of a plain file carry their own sum.
+// Detects compression by the first bytes: those of an uncompressed file have a checksum.
 StatusOr<Compression> Guess(Env& env, const std::string& path) {
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<RandomAccessFile> file, env.NewRandomAccessFile(path));
   std::string head;
@@ -134,7 +134,7 @@ void WriteSurveyJson(const Survey& survey, JsonWriter* json) {
   json->EndObject();
 }
 
-// Walks over all files; a broken one does not keep the others from being looked at. `print` shows the
+// Reads all files, also after one that is corrupt. `print` shows the
 // results.
 ExitCode SurveyAll(const RecordsOptions& options, bool read, const Context& context,
                    const std::function<void(const std::vector<Survey>&)>& print) {
@@ -229,7 +229,7 @@ StatusOr<ExitCode> Index(const RecordsOptions& options, const Context& context) 
   return ExitCode::kOk;
 }
 
-// The index that was asked for, the one beside the file when that is still right, or a new one in memory.
+// The given index, the one beside the file if it is up to date, or a new one in memory.
 StatusOr<RecordIndex> FindIndex(const RecordsOptions& options, const Context& context) {
   if (!options.index.empty()) return RecordIndex::Load(context.env, options.index);
   const std::string beside = options.file + ".idx";

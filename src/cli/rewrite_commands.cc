@@ -54,8 +54,8 @@ StatusOr<std::vector<std::string>> Endpoints(const RewriteOptions& options, cons
   return names;
 }
 
-// Large constants go into the package that was asked for, and the graph names them there. Without one, those
-// that are in files come into the graph.
+// Large constants are moved to the given package, and the graph refers to them. Without a package, constants
+// in files are moved into the graph.
 Status PlaceConstants(const RewriteOptions& options, Env& env, GraphDef* graph) {
   MR_RETURN_IF_ERROR(RestoreMappedConstants(env, graph));
   if (options.package.empty()) return Status();
@@ -87,7 +87,7 @@ StatusOr<ExitCode> Finish(const RewriteOptions& options, const GraphDef& before,
   return ExitCode::kOk;
 }
 
-// By the nodes of the model that restore it; a graph without such takes values from the checkpoint by name.
+// By the model's restore nodes; for a graph without them, values are read from the checkpoint by name.
 Status FreezeModel(const RewriteOptions& options, const ModelFile& model, const FreezeOptions& freeze,
                    Env& env, GraphDef* graph) {
   if (!options.model.checkpoint.empty() && !CanRestore(SaverDefFromProto(model.meta->saver_def()))) {

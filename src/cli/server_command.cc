@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// millrace server: a task of a cluster; millrace cluster: what tasks are doing.
+// millrace server: a task of a cluster; millrace cluster: the state of tasks.
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -39,7 +39,7 @@ struct ServerCommandOptions {
   std::vector<std::string> denied_ops;
 };
 
-// From the flags or, where they say nothing, from TF_CONFIG.
+// From the flags or, if they are not set, from TF_CONFIG.
 StatusOr<ClusterTask> ReadClusterTask(const ServerCommandOptions& options) {
   ClusterTask task;
   if (options.slurm) {
@@ -66,7 +66,7 @@ StatusOr<ClusterTask> ReadClusterTask(const ServerCommandOptions& options) {
 }
 
 StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& context) {
-  // The command line has to say it where the environment does not.
+  // Required on the command line if the environment does not set it.
   if (const char* const config = std::getenv("TF_CONFIG");
       options.cluster.empty() && !options.slurm && (config == nullptr || *config == '\0'))
     return context.Usage("Neither --cluster nor the environment variable TF_CONFIG says what the cluster is");
@@ -105,7 +105,7 @@ StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& con
   return ExitCode::kOk;
 }
 
-// ---- What tasks are doing
+// ---- The state of tasks
 
 using google::protobuf::Struct;
 using google::protobuf::Value;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// millrace show: what a model is, and whether it can run here.
+// millrace show: the contents of a model, and whether it can run here.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -129,7 +129,7 @@ void LookForKernel(const NodeDef& node, const std::set<std::string>& functions, 
   if (!kernel.ok()) findings->missing_kernels[node.op()] = kernel.status().message();
 }
 
-// As the commands that run it do.
+// As in the commands that run the model.
 Status TryToLoad(const GraphDef& graph) {
   SessionOptions options;
   options.allow_soft_placement = true;

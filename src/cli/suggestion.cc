@@ -11,7 +11,7 @@
 namespace millrace::cli {
 namespace {
 
-constexpr size_t kLongestWord = 64;  // longer ones are no slips of the pen
+constexpr size_t kLongestWord = 64;  // longer ones are no typing errors
 
 std::string Hint(std::string_view what, const std::string& word, const std::vector<std::string>& names) {
   const std::string nearest = NearestName(word, names);
@@ -38,7 +38,7 @@ std::vector<std::string> OptionsOf(const CLI::App& app) {
 }  // namespace
 
 size_t EditDistance(std::string_view a, std::string_view b) {
-  // Rows of the table of distances between beginnings: two before, one before and this one.
+  // Rows of the table of edit distances between prefixes: the last two and the current one.
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {

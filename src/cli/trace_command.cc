@@ -12,7 +12,7 @@
 namespace millrace::cli {
 namespace {
 
-// Beyond this a page would be too large for a browser, too.
+// A larger page could not be shown by a browser either.
 constexpr uint64_t kMostFileBytes = uint64_t{2} << 30;
 
 // "a/step.html" for "a/step.pb".

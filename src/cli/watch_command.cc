@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// millrace watch: what a training run writes for TensorBoard, as a page in a browser.
+// millrace watch: the events of training runs, as a page in a browser.
 #include <memory>
 
 #include "base/strings.h"
@@ -85,7 +85,7 @@ StatusOr<ExitCode> ServePage(const WatchOptions& options, const Context& context
   for (bool more = true, ended = false; !ended;) {
     MR_ASSIGN_OR_RETURN(
         ended, server->Serve(HttpServer::Clock::now() + (more ? interval * 0 : interval), signals.file()));
-    constexpr auto kMostAtOnce = std::chrono::milliseconds(100);  // then requests have their turn
+    constexpr auto kMostAtOnce = std::chrono::milliseconds(100);  // then requests are served
     const StatusOr<bool> refreshed = service.Refresh(HttpServer::Clock::now() + kMostAtOnce);
     more = refreshed.ok() && *refreshed;
     const auto& notes = service.notes();

@@ -81,7 +81,7 @@ std::string FloatText(F value, const FloatStyle& style) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   std::string text = FixedText(value, style.exponent);
-  // With an exponent zeros make columns line up, without one spaces do.
+  // Columns are aligned by zeros if there are exponents, else by spaces.
   const auto missing = static_cast<size_t>(std::max(style.decimals - DecimalsOf(text), 0));
   const char filler = style.exponent ? '0' : ' ';
   text.insert(std::min(text.find('e'), text.size()), std::string(missing, filler));
@@ -107,7 +107,7 @@ class Outline {
     }
   }
 
-  // Brackets around what `element(flat index)` gives.
+  // Writes brackets around the results of `element(flat index)`.
   template <typename Element>
   std::string Write(const Element& element, size_t line) const {
     std::string out;
@@ -313,7 +313,7 @@ TensorDifference DifferenceOf(const Tensor& a, const Tensor& b, double absolute,
 
 std::string TensorText(const Tensor& tensor, const TensorTextOptions& options) {
   if (!tensor.IsInitialized()) return "(uninitialised)";
-  // A shape like [1000000,0] has no elements and very many brackets.
+  // A shape like [1000000,0] has no elements but very many brackets.
   if (tensor.num_elements() == 0) return StrCat("[], shape ", tensor.shape());
   return VisitDataType(tensor.dtype(), std::string("(unknown type)"),
                        [&]<typename T>() { return TextOf<T>(tensor, options); });

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-// U+0000 to U+001F, U+007F, and U+0080 to U+009F, which some terminals obey, too.
+// U+0000 to U+001F, U+007F, and U+0080 to U+009F, which some terminals interpret as well.
 bool IsControl(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first < 0x20 || first == 0x7f;
@@ -162,7 +162,7 @@ std::string NumberText(double number) {
 }
 
 std::string TimeText(double unix_seconds) {
-  // Years that four digits can say.
+  // Years with at most four digits.
   if (!(unix_seconds >= 0 && unix_seconds < 253402300800.0)) return NumberText(unix_seconds);
   // Days to a date of the Gregorian calendar, in eras of 400 years that begin on the first of March.
   const auto total = static_cast<int64_t>(unix_seconds);

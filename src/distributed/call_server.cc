@@ -25,7 +25,7 @@ constexpr size_t kMostCalls = 1 << 16;
 // Replies that a peer has not read, before no more of its calls are read.
 constexpr size_t kMostUnread = 1 << 12;
 constexpr size_t kMostErrorText = 64 << 10;
-// A machine that is gone is found out by the kernel.
+// The kernel detects a machine that cannot be reached.
 constexpr int kKeepAliveSeconds = 30;
 
 bool IsAnswered(Method method) {
@@ -197,7 +197,7 @@ void CallServer::Stop(int64_t grace_in_ms) {
   }
   for (const auto& connection : connections) connection->End(errors::Unavailable("The task ends"));
   connections.clear();
-  std::shared_ptr<CallLoop> loop;  // goes after the lock is released
+  std::shared_ptr<CallLoop> loop;  // destroyed after the lock is released
   MutexLock lock(state_->mu);
   while (state_->in_progress > 0 || !state_->connections.empty()) state_->idle.Wait(state_->mu);
   loop = std::move(state_->loop);

@@ -126,7 +126,7 @@ struct BoundTask {
   std::string address() const { return StrCat("localhost:", listener->port()); }
 };
 
-// Another task with the address of this one could never be reached: its messages would come here. Port 0
+// Another task with the address of this one could never be reached: this task would get its messages. Port 0
 // means a different port for each task.
 Status CheckOwnAddress(const ServerOptions& options, const std::string& address) {
   if (address.ends_with(":0")) return Status();

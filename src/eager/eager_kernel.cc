@@ -112,7 +112,7 @@ StatusOr<std::unique_ptr<EagerKernel>> EagerKernel::Make(const EagerOp& op, Devi
     made->output_types_ = made->function_->ret_types();
     return made;
   }
-  // Said before the kernel is looked for, whose absence would say less.
+  // Checked before the kernel is looked up, since this error is more helpful.
   MR_RETURN_IF_ERROR(made->CheckInputs(op.inputs()));
   KernelConstruction construction(op.name(), made->props_, device, resources, environment.functions);
   MR_ASSIGN_OR_RETURN(made->kernel_, KernelRegistry::Global().Create(device.type(), construction));

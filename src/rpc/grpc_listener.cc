@@ -28,7 +28,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::system_clock;
 
-// Threads that take calls in; the work is done elsewhere, or is short.
+// Threads that accept calls; the work is done elsewhere, or is short.
 constexpr int kThreads = 2;
 // Calls of a method that may arrive at the same time before a thread looks.
 constexpr int kAcceptors = 4;
@@ -56,7 +56,7 @@ class Methods : public grpc::Service {
   std::vector<std::string> paths_;
 };
 
-// Tells tools which services and messages there are, where `admits` says that the caller may know.
+// Serves reflection to tools, if `admits` allows the caller.
 class ReflectionService : public grpc::Service {
  public:
   using Admits = std::function<bool(const grpc::ServerContextBase& context)>;
@@ -174,8 +174,8 @@ class GrpcListener : public Listener {
   }
 
  private:
-  // One call: waits to be taken, is handled, answered and then known to be done. Two events end its life; who
-  // cancels it by its number holds it meanwhile.
+  // One call: waits to be taken, is handled, answered and then known to be done. Two events end its lifetime;
+  // a cancellation by its number holds a reference meanwhile.
   class Call {
    public:
     struct Event {
@@ -244,7 +244,7 @@ class GrpcListener : public Listener {
       if (status.ok()) {
         writer_.Finish(ToGrpc(bytes), grpc::Status::OK, &sent_);
       } else {
-        // So that the caller tells an error of the task from one of the connection.
+        // So that the caller can distinguish an error of the task from one of the connection.
         context_.AddTrailingMetadata(kErrorMark, "1");
         writer_.FinishWithError(ToGrpc(status), &sent_);
       }

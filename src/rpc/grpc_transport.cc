@@ -141,7 +141,7 @@ class GrpcTransport : public Transport, public Watcher {
     std::unique_ptr<grpc::GenericStub> stub MR_GUARDED_BY(mu);
     // Under the transport's mu_:
     steady_clock::time_point heard = steady_clock::now();
-    steady_clock::time_point beaten = heard;  // asked whether it lives
+    steady_clock::time_point beaten = heard;  // the last heartbeat
     Beating* beat = nullptr;                  // the heartbeat in progress
   };
 
@@ -210,7 +210,8 @@ class GrpcTransport : public Transport, public Watcher {
     RemoteCall call{flight.peer.task, Method::kCancelCall, MessageBytes(flight.number)};
     call.timeout_in_ms = std::chrono::duration_cast<milliseconds>(kCancelGrace).count();
     Start(std::move(call), [held = ShareRef(&flight)](const Status& status, const MessageBytes&) {
-      // It is no task of Millrace. One that knows no such call has answered it, or has yet to get it.
+      // It is no task of Millrace. A task that does not know the call has answered it already, or has not
+      // received it yet.
       if (!status.ok() && !errors::IsNotFound(status)) held->context.TryCancel();
     });
   }
@@ -237,7 +238,7 @@ class GrpcTransport : public Transport, public Watcher {
     if (!security_.token.empty()) context.AddMetadata(kTokenHeader, StrCat(kTokenPrefix, security_.token));
   }
 
-  // Starts the call of a Flight or Beating, which may be gone when this returns.
+  // Starts the call of a Flight or Beating, which may be destroyed when this returns.
   template <typename T>
   static void StartAndFinish(T& call) {
     auto* const reader = call.reader.get();
@@ -314,7 +315,7 @@ class GrpcTransport : public Transport, public Watcher {
 
   // The time that a task has to stop a cancelled call.
   static constexpr std::chrono::seconds kCancelGrace{2};
-  // Between two looks, when nothing is wrong, there is much less.
+  // The normal interval between checks is much shorter.
   static constexpr std::chrono::seconds kStopped{1};
 
   const uint64_t first_number_ = static_cast<uint64_t>(StepIds::NextShared());

@@ -18,7 +18,8 @@ Status RegisterGrpc() {
   static const Status registered = [] {
     // Errors are reported by statuses; gRPC's own log can be turned on.
     if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
-    // Debian's abseil is built to look for inversions of the order of locks, at each lock that gRPC takes.
+    // Debian's abseil is built with detection of lock order inversions at each lock that gRPC takes; this
+    // disables it.
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     grpc::EnableDefaultHealthCheckService(true);
     return RegisterProtocol("grpc", {.listen = ListenWithGrpc, .connect = ConnectWithGrpc});

@@ -218,7 +218,7 @@ StatusOr<SessionRunArgs> ProfilerHook::BeforeRun(SessionRunContext& /*context*/)
 
 Status ProfilerHook::AfterRun(SessionRunContext& context, const SessionRunValues& values) {
   const int64_t stale = StepOf(values.results[0]);
-  // The first step includes much preparation, which is not worth a trace.
+  // The first step includes one-time preparations, so it is not traced.
   if (!next_step_.has_value()) timer_.UpdateLastTriggeredStep(stale);
   int64_t step = stale + 1;
   if (requested_) {

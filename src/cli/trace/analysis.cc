@@ -25,7 +25,7 @@ void AddPoint(int64_t ns, int64_t bytes, MemoryCurve* curve) {
   }
 }
 
-// Curves of notes, by allocator. Of changes at one time the releases come first.
+// Curves of notes, by allocator. At equal times releases come before allocations.
 std::vector<MemoryCurve> CurvesOf(const Trace& trace, std::vector<MemoryNote> notes, bool are_changes) {
   std::sort(notes.begin(), notes.end(), [](const MemoryNote& a, const MemoryNote& b) {
     return std::tuple(a.allocator, a.ns, a.bytes) < std::tuple(b.allocator, b.ns, b.bytes);

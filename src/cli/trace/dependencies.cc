@@ -44,9 +44,9 @@ class Finder {
   }
 
  private:
-  // Visits of nodes in all; graphs whose nodes ran need a few per edge.
+  // The maximum number of visits of nodes; graphs whose nodes ran need a few per edge.
   static constexpr int64_t kMostVisits = 50'000'000;
-  // Runs of one node that may overlap the event and be passed over.
+  // The maximum number of runs of one node that overlap the event and are skipped.
   static constexpr int kMostOverlapping = 64;
 
   void Follow(int32_t node, uint32_t event) {

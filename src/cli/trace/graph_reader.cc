@@ -93,7 +93,7 @@ Status ReadPartitionGraphs(std::string_view run_metadata, DependencyGraph* graph
 
 Status ReadGraphFile(std::string_view bytes, DependencyGraph* graph) {
   DependencyGraph read;
-  // A text is hardly ever a valid message, and never one with nodes.
+  // A text is rarely a valid message, and never one with nodes.
   if (const Status status = ReadGraph(bytes, &read); !status.ok() || read.empty()) {
     read = DependencyGraph();
     if (status.code() == ErrorCode::kResourceExhausted) return status;

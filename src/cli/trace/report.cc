@@ -14,7 +14,7 @@
 namespace millrace::cli {
 namespace {
 
-// Points of a memory curve that the page gets; what lies between them is shown by its highest point.
+// The number of points of a memory curve in the page; each is the highest of its interval.
 constexpr size_t kMostCurvePoints = 100'000;
 
 template <typename Range, typename Get>

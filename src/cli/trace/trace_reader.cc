@@ -13,7 +13,7 @@
 namespace millrace::cli {
 namespace {
 
-// Numbers of the fields that contain what is too large to be built as one message.
+// Numbers of the fields with parts that are too large to be parsed as one message.
 constexpr uint32_t kRunMetadataStepStats = 1;
 constexpr uint32_t kStepStatsDevice = 1;
 constexpr uint32_t kDeviceName = 1;
@@ -22,9 +22,9 @@ constexpr uint32_t kDeviceThreadName = 3;
 
 // The limit of one node's statistics. A message in memory is up to 30 times as large.
 constexpr size_t kMostNodeBytes = size_t{1} << 24;
-// Changes of memory in one trace.
+// The maximum number of changes of memory in one trace.
 constexpr size_t kMostMemoryNotes = 16'000'000;
-// Rows that overlapping events of one thread may take; the rest share the last.
+// The maximum number of rows for overlapping events of one thread; the rest share the last one.
 constexpr uint32_t kMostParts = 24;
 
 // Times of a message are clipped to this, so that differences and sums do not overflow.

@@ -101,7 +101,7 @@ void EventStore::Apply(const tensorflow::Event& event, Run* run) {
     case Event::kGraphDef:
       return SetGraph(event.graph_def(), false, run);
     case Event::kMetaGraphDef: {
-      // The graph itself says more, where there is one.
+      // The graph itself, if there is one, has more information.
       tensorflow::MetaGraphDef meta_graph;
       if (!run->graph.empty() && !run->graph_of_meta) return;
       if (event.meta_graph_def().size() > limits_.bytes_of_one ||

@@ -52,7 +52,7 @@ Status EventWatcher::ReadAll() {
   return Refresh([] { return false; }).status();
 }
 
-// A run goes when the last of its files does, as when its folder is deleted.
+// A run is removed with the last of its files, for example when its folder is deleted.
 void EventWatcher::ForgetRuns(const std::vector<EventFile>& files) {
   std::set<std::string> runs, gone;
   for (const EventFile& file : files) runs.insert(file.run);

@@ -24,7 +24,7 @@ std::optional<HistogramPoint> Rebin(std::span<const HistogramBucket> buckets, do
   std::array<double, kHistogramBins> counts = {};
   for (const HistogramBucket& bucket : buckets) {
     if (!(bucket.count > 0) || !std::isfinite(bucket.count)) continue;
-    // Also of limits that are infinite or NaN something between low and high is left.
+    // The result is between low and high even for infinite or NaN limits.
     const double left = bucket.left > low ? std::min(bucket.left, high) : low;
     const double right = bucket.right < high ? std::max(bucket.right, left) : high;
     const size_t first = bin_of(left), last = bin_of(right);

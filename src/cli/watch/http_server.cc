@@ -66,7 +66,7 @@ StatusOr<int> Bind(const addrinfo& address) {
   return status;
 }
 
-// What a request may call this machine, besides its addresses.
+// Valid host names in requests, besides the addresses of this machine.
 std::vector<std::string> OwnNames(const std::string& listen) {
   char name[256] = {};
   if (gethostname(name, sizeof(name) - 1) != 0) return {listen};
@@ -151,7 +151,7 @@ StatusOr<bool> HttpServer::Poll(Clock::time_point until, int also) {
   std::vector<pollfd> polled;
   Clock::time_point wake = until;
   for (const Connection& connection : connections_) {
-    // Of one that waits for news only that the peer has gone is of interest.
+    // While a request waits for news, only the end of the connection matters.
     const short events = connection.state == State::kWaiting   ? POLLRDHUP
                          : connection.state == State::kWriting ? POLLOUT
                                                                : POLLIN;

@@ -18,7 +18,7 @@ constexpr int64_t kMostOfStep = 16;  // images, sounds or texts in one tensor
 constexpr size_t kMostTextBytes = 64 << 10;
 constexpr int64_t kMostTensorBytes = int64_t{64} << 20;
 
-// What the bytes say they are. Only what a browser shows as a picture or plays, and runs nothing of.
+// The type of media, by its first bytes: only types that a browser shows or plays without running scripts.
 std::string TypeOfBytes(std::string_view bytes) {
   if (bytes.starts_with("\x89PNG")) return "image/png";
   if (bytes.starts_with("\xff\xd8\xff")) return "image/jpeg";

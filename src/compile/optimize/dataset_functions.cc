@@ -229,7 +229,7 @@ std::optional<HoistedRandom> HoistRandomUniform(Graph* graph, const ElementFunct
     random = n->name();
     result.seeds = SeedsOf(*n);
   }
-  // List arguments stand for several inputs.
+  // List arguments represent several inputs.
   if (random.empty() || static_cast<size_t>(def->signature().input_arg_size()) != types->args.size()) {
     return std::nullopt;
   }

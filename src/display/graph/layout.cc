@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layers by the longest path, crossings reduced by the places of neighbours, places by least squares. The
-// page has the same in layout.js.
+// Layers by the longest path, crossings reduced by the places of neighbours, places by least squares.
+// layout.js of the page has the same algorithm.
 #include "display/graph/layout.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class Layers {
 
  private:
   struct Arc {
-    int edge, from, to;      // from < to in rank, so perhaps turned round
+    int edge, from, to;      // from < to in rank; back edges are reversed
     std::vector<int> chain;  // nodes from `from` to `to`, waypoints between; empty: straight
     bool reversed = false;
   };
@@ -58,7 +58,7 @@ class Layers {
   size_t num_boxes() const { return members_.size(); }
   LayoutBox& box(size_t i) { return boxes_[static_cast<size_t>(members_[i])]; }
 
-  // Arcs that lead back to a node on the way are turned round.
+  // Arcs that lead back to a node on the current path are reversed.
   void BreakCycles() {
     std::vector<std::vector<size_t>> out(num_boxes());
     std::vector<int> fan_in(num_boxes(), 0);
@@ -66,7 +66,7 @@ class Layers {
       out[static_cast<size_t>(arcs_[a].from)].push_back(a);
       ++fan_in[static_cast<size_t>(arcs_[a].to)];
     }
-    std::vector<char> state(num_boxes(), 0);  // 1: on the way, 2: done
+    std::vector<char> state(num_boxes(), 0);  // 1: on the current path, 2: done
     const auto walk = [&](size_t root) {
       std::vector<std::pair<size_t, size_t>> way = {{root, 0}};
       state[root] = 1;
@@ -157,7 +157,7 @@ class Layers {
   }
 
   // Each layer is sorted by the mean place of its neighbours in the layer before, from above and from below
-  // in turn. `x` is the place for now.
+  // in turn. `x` is the current position.
   void Order() {
     const auto number = [&](const std::vector<int>& layer) {
       for (size_t i = 0; i < layer.size(); ++i) {
@@ -207,8 +207,8 @@ class Layers {
     }
   }
 
-  // As near as possible to the middle of their neighbours, in the order and with the gaps that there are:
-  // minus what lies to the left of each, that is the closest rising sequence, which pooling finds.
+  // As near as possible to the middle of their neighbours, with the given order and gaps: after subtracting
+  // the widths to the left of each this is isotonic regression, solved by pooling.
   void PlaceLayer(const std::vector<int>& layer) {
     struct Pool {
       double sum, weight;
@@ -276,7 +276,7 @@ class Layers {
     for (size_t i = 1; i + 1 < arc.chain.size(); ++i) {
       const Node& node = nodes_[static_cast<size_t>(arc.chain[i])];
       const auto rank = static_cast<size_t>(node.rank);
-      // Past all of the layer, so that a tall box beside it is not crossed.
+      // Passes the whole layer, so that a tall box beside it is not crossed.
       route.push_back({node.x - least, tops[rank]});
       route.push_back({node.x - least, tops[rank] + heights[rank]});
     }

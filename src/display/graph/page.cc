@@ -44,7 +44,7 @@ std::string AttributeText(std::string_view name, const tensorflow::AttrValue& pr
   return value.ok() ? value->ToString() : "(malformed)";
 }
 
-// Texts that many nodes share are written once, and named by their number.
+// Texts that many nodes share are written once, and referred to by number.
 class TextPool {
  public:
   int Add(std::string text) {

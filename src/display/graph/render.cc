@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views as Graphviz's language and as SVG.
+// Views in Graphviz's DOT language and as SVG.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -19,7 +19,7 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kMostDepth = 40;  // scopes in each other; what is deeper is one name
+constexpr size_t kMostDepth = 40;  // nested scopes; deeper ones are one name
 constexpr size_t kMostMissing = 20;
 constexpr size_t kLeastSideBySide = 4, kMostSideBySide = 40, kLeastPiece = 4;
 
@@ -119,7 +119,7 @@ class Builder {
     }
   }
 
-  // A node that has the name of a scope stands in that scope.
+  // A node that has the name of a scope is in that scope.
   void AddNodes() {
     item_of_node_.reserve(static_cast<size_t>(graph_.node_size()));
     for (int i = 0; i < graph_.node_size(); ++i) {
@@ -182,8 +182,8 @@ class Builder {
 
   bool Shown(int i) { return item(i).constants < item(i).nodes; }
 
-  // Children that are to be seen get groups where they are more than the most: first of those that stand side
-  // by side, then pieces of the way from the first to the last.
+  // Visible children are grouped if there are too many: first those that are parallel, then sections of the
+  // order from the first to the last.
   void Fold(int parent, ScopeEdges edges) {
     if (CountShown(item(parent).children) <= most_) return;
     SortAlongEdges(parent, &edges);
@@ -196,7 +196,7 @@ class Builder {
   }
 
   // Children in an order in which most edges go forward and branches stay together; constants before the
-  // first that reads them. Sets `depth` of each child: the longest way to it.
+  // first that reads them. Sets `depth` of each child: the longest path to it.
   void SortAlongEdges(int parent, ScopeEdges* edges) {
     const std::vector<int> children = item(parent).children;
     std::unordered_map<int, size_t> place;
@@ -257,16 +257,16 @@ class Builder {
     }
   }
 
-  // What nodes that do the same have in common: the op, or of scopes the name without its number.
+  // The kind of a node: its op, or of a scope the name without its number.
   std::string KindOf(int child) {
     const ScopeItem& it = item(child);
     if (it.node >= 0) return graph_.node(it.node).op();
     return std::string(Stem(it.label));
   }
 
-  // Children of one kind and depth, between which there is no way, in groups, the largest first.
+  // Groups children of one kind and depth without a path between them, the largest groups first.
   void GroupSideBySide(int parent, const ScopeEdges& edges) {
-    if (edges.size() > 4 * item(parent).children.size()) return;  // nothing stands apart
+    if (edges.size() > 4 * item(parent).children.size()) return;  // no groups
     std::map<std::pair<std::string, int>, std::vector<int>> by_kind;
     for (const int child : item(parent).children) {
       if (Shown(child)) by_kind[{KindOf(child), depth_[child]}].push_back(child);
@@ -288,7 +288,7 @@ class Builder {
     }
   }
 
-  // The group stands where its first member stood. Groups that are too large get groups of neighbours.
+  // The group takes the position of its first member. Groups that are too large get groups of neighbours.
   void ReplaceByGroup(int parent, const std::string& label, const std::vector<int>& members) {
     const std::vector<int> before = item(parent).children;
     const std::unordered_set<int> inside(members.begin(), members.end());
@@ -331,7 +331,7 @@ class Builder {
     return item(child).label;
   }
 
-  // Pieces of the order along the edges, cut where the fewest edges cross.
+  // Sections of the order along the edges, cut where the fewest edges cross.
   void GroupPieces(int parent, const ScopeEdges& edges) {
     const std::vector<int> all = item(parent).children;
     std::unordered_map<int, size_t> place;
@@ -345,7 +345,7 @@ class Builder {
       ++crossing[low + 1], --crossing[high + 1];
     }
     std::partial_sum(crossing.begin(), crossing.end(), crossing.begin());
-    // before[k]: how many of the first k are to be seen.
+    // before[k]: how many of the first k are visible.
     std::vector<size_t> before(all.size() + 1, 0);
     for (size_t k = 0; k < all.size(); ++k) before[k + 1] = before[k] + (Shown(all[k]) ? 1 : 0);
     const size_t shown = before.back();
@@ -372,7 +372,7 @@ class Builder {
     FoldPieces(groups, edges);
   }
 
-  // The same again within pieces that are too large, each with the edges in it.
+  // Repeats this within sections that are too large, each with its own edges.
   void FoldPieces(const std::vector<int>& pieces, const ScopeEdges& edges) {
     std::unordered_map<int, size_t> place;
     for (size_t k = 0; k < pieces.size(); ++k) AddPlaces(pieces[k], k, &place);
@@ -416,7 +416,7 @@ class Builder {
     return inside;
   }
 
-  // In the order in which a walk from the root meets them.
+  // In the order of a traversal from the root.
   void Renumber() {
     std::vector<int> order = {0};
     for (size_t i = 0; i < order.size(); ++i) {

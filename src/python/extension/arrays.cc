@@ -257,7 +257,7 @@ PyObject* ArrayOfStrings(const TF_Tensor* tensor) {
   return array.release();
 }
 
-// A handle as TensorFlow gives it: a vector of its serialised bytes.
+// A handle as in TensorFlow: a vector of its serialised bytes.
 PyObject* ArrayOfHandle(const TF_Tensor* tensor) {
   npy_intp size = static_cast<npy_intp>(TF_TensorByteSize(tensor));
   const Ref spec(Py_BuildValue("[(ss)]", "resource", "u1"));

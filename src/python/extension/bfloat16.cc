@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// NumPy has no bfloat16: it is registered here as a type of its own, whose elements are the upper half of a
+// Registers bfloat16, which NumPy lacks, as a type whose elements are the upper half of a
 // float.
 #include "python/extension/bfloat16.h"
 
@@ -128,8 +128,8 @@ PyObject* ScalarRepr(PyObject* self) {
 
 Py_hash_t ScalarHash(PyObject* self) { return BitsOfScalar(self); }
 
-// Whether NumPy can compute with a scalar and this operand. With another object it would ask the object,
-// which asks the scalar, without end.
+// Whether NumPy can compute with a scalar and this operand. With another object it would call the object,
+// which calls the scalar: an endless recursion.
 bool IsOperand(PyObject* other) {
   if (PyArray_Check(other) || PyFloat_Check(other) || PyComplex_Check(other)) return true;
   if (PyLong_Check(other)) {
@@ -204,7 +204,7 @@ PyObject* ScalarPower(PyObject* a, PyObject* b, PyObject* modulo) {
   return PyArray_Type.tp_as_number->nb_power(a, b, Py_None);
 }
 
-// Functions of arrays of these would ask the scalars again.
+// For object arrays NumPy's functions would call the scalars again.
 PyObject* NotForFloats(PyObject* /*a*/, PyObject* /*b*/) { Py_RETURN_NOTIMPLEMENTED; }
 PyObject* NoInverse(PyObject* /*self*/) {
   PyErr_SetString(PyExc_TypeError, "bad operand type for unary ~: 'bfloat16'");
@@ -307,7 +307,7 @@ int ArgMax(void* data, npy_intp count, npy_intp* place, void* array) {
 
 npy_bool NonZero(void* data, void* /*array*/) { return FloatOf(Load(data)) != 0.0F ? NPY_TRUE : NPY_FALSE; }
 
-// Goes on from the first two elements: for arange.
+// Continues the sequence of the first two elements, for arange.
 int Fill(void* data, npy_intp count, void* /*array*/) {
   auto* elements = static_cast<char*>(data);
   const float start = FloatOf(Load(elements));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The context in which ops are executed at once, and what a thread's mode is.
+// The context of eager execution, and the mode of a thread.
 #include "python/extension/eager.h"
 
 #include <atomic>

@@ -88,7 +88,7 @@ void ReadOutputs(std::string_view text, Spec* spec) {
   }
 }
 
-// The types that attributes of the inputs have where nothing says which.
+// The default types of attributes that the inputs do not determine.
 bool ReadDefaultTypes(PyObject* attrs, Spec* spec) {
   for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(attrs); ++k) {
     const char *attr = nullptr, *kind = nullptr;
@@ -151,8 +151,8 @@ int FastAttribute(TFE_Op* op, const FunctionObject* self, const AttrSpec& attr, 
   return SetEagerAttribute(op, attr.name.c_str(), kind, value) ? 1 : -1;
 }
 
-// Writes a Python number, where the type can hold it exactly as TensorFlow takes it; else false, perhaps with
-// an exception.
+// Writes a Python number if the type can represent it under TensorFlow's rules; else false, perhaps with an
+// exception.
 bool WriteNumber(PyObject* value, int dtype, char* to) {
   if (dtype == TF_FLOAT || dtype == TF_DOUBLE) {
     if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value)) return false;

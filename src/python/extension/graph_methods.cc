@@ -127,7 +127,7 @@ bool Describe(GraphObject* graph, TF_OperationDescription* description, PyObject
   return true;
 }
 
-// A description that was begun must be finished: this one takes the error for granted.
+// A description that was begun must be finished; this ignores the error.
 void Abandon(TF_OperationDescription* description) {
   TF_AddInput(description, {nullptr, 0});
   const StatusHolder status;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python's handler of Ctrl-C only runs between instructions of the main thread, which a step holds up. So a
-// handler of our own stands before it: while the main thread runs a step it wakes a thread that cancels the
-// step. A program that sets a handler itself takes the place of both.
+// Python's handler of Ctrl-C only runs between instructions of the main thread, which waits while it runs a
+// step. So a signal handler here is called first: while the main thread runs a step, it wakes a thread that
+// cancels the step. A handler that the program sets replaces both.
 #include "python/extension/interrupt.h"
 
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How graphs, operations and tensors are made, found and freed; what they can do is in the files
-// *_methods.cc. Subclasses made in Python count and visit their types themselves: the bases must not.
+// Creation, look-up and destruction of graphs, operations and tensors; their methods are in *_methods.cc.
+// Subclasses made in Python count and visit their types themselves: the bases must not.
 #include "python/extension/objects.h"
 
 #include <cctype>

@@ -172,7 +172,7 @@ PyObject* RemoveControlInputs(PyObject* self, PyObject* /*unused*/) {
 
 // --- Tensor
 
-// Tensors that have values are of no operation; false with an exception.
+// Eager tensors have no operation; false with an exception.
 bool HasOperation(PyObject* self) {
   if (TensorOf(self)->op != nullptr) return true;
   PyErr_SetString(PyExc_AttributeError, "Tensor.op is meaningless when eager execution is enabled.");

@@ -133,7 +133,7 @@ struct Fetches {
   std::vector<int> places;
 };
 
-// False, without an exception, for what is neither tensor nor operation of the graph.
+// False, without an exception, for objects that are neither tensors nor operations of the graph.
 bool AddFetch(const SessionObject* session, PyObject* fetch, Fetches* fetches) {
   if (IsTensor(fetch)) {
     if (!IsOfGraph(session, fetch)) return false;
@@ -177,7 +177,7 @@ PyObject* Arrange(PyObject* fetches, const Fetches& read, Step& step) {
   return result.release();
 }
 
-// Whether the value has a type that is surely right, so that the general path need not look at it.
+// Whether the value has a type that needs no conversion or check by the general path.
 bool IsPlainFeed(PyObject* key, PyObject* value);
 bool FitsShape(TensorObject* tensor, const TF_Tensor* value);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes out of Python's values, of operations in graphs and of ops that are executed at once.
+// Sets attributes of operations in graphs and of eager ops from Python values.
 #include <vector>
 
 #include "python/extension/eager.h"

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of the interpreter. CPython ends a thread that asks for its lock then by unwinding the thread's
-// stack, which no C++ program survives; here such threads sleep until the process ends.
+// The end of the interpreter. CPython then ends threads that request the GIL by unwinding their stacks, which
+// crashes C++ programs; here such threads sleep until the process ends.
 #include <pthread.h>
 #include <unistd.h>
 

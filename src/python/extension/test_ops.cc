@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library of ops for tests of what makes operations: one op for each kind of argument and attribute. Most
-// have no kernels. The module tensorflow.python.framework.test_ops loads it.
+// A library of ops for tests of the creation of operations: one op for each kind of argument and attribute.
+// Most have no kernels. The module tensorflow.python.framework.test_ops loads it.
 #include <cstdio>
 #include <sstream>
 #include <string>
