@@ -81,7 +81,7 @@ StatusOr<ExitCode> ServePage(const WatchOptions& options, const Context& context
               << (IsLoopback(options.listen) ? "" : ", open to everybody who reaches it") << std::endl;
   const auto interval = std::chrono::duration_cast<HttpServer::Clock::duration>(
       std::chrono::duration<double>(options.interval));
-  size_t told = 0;
+  size_t warned = 0;
   for (bool more = true, ended = false; !ended;) {
     MR_ASSIGN_OR_RETURN(
         ended, server->Serve(HttpServer::Clock::now() + (more ? interval * 0 : interval), signals.file()));
@@ -89,7 +89,7 @@ StatusOr<ExitCode> ServePage(const WatchOptions& options, const Context& context
     const StatusOr<bool> refreshed = service.Refresh(HttpServer::Clock::now() + kMostAtOnce);
     more = refreshed.ok() && *refreshed;
     const auto& notes = service.notes();
-    for (; told < notes.size(); ++told) context.Warn(notes[told]);
+    for (; warned < notes.size(); ++warned) context.Warn(notes[warned]);
   }
   return ExitCode::kOk;
 }

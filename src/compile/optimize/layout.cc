@@ -69,7 +69,7 @@ class LayoutConverter {
     for (auto it = converted_.rbegin(); it != converted_.rend(); ++it) {
       if (it->first->IsOp()) Finish(it->first, it->second);
     }
-    for (const auto& [key, twin] : twins_) rewriter_.RemoveUnused(twin.node);
+    for (const auto& [key, nhwc] : nhwc_) rewriter_.RemoveUnused(nhwc.node);
     if (!converted_.empty()) graph_->FixupSourceAndSinkEdges();
     return static_cast<int>(converted_.size());
   }
@@ -82,9 +82,9 @@ class LayoutConverter {
   }
 
   // The NHWC version of a tensor, if there is one on the device of `where`.
-  std::optional<TensorRef> Twin(const Node& where, const TensorRef& tensor) const {
-    const auto found = twins_.find(Key(tensor.node, tensor.output));
-    if (found == twins_.end() ||
+  std::optional<TensorRef> FindNhwc(const Node& where, const TensorRef& tensor) const {
+    const auto found = nhwc_.find(Key(tensor.node, tensor.output));
+    if (found == nhwc_.end() ||
         found->second.node->assigned_device_index() != where.assigned_device_index()) {
       return std::nullopt;
     }
@@ -92,15 +92,15 @@ class LayoutConverter {
   }
 
   // The NHWC version, made if necessary.
-  std::optional<TensorRef> MakeTwin(const Node& where, const TensorRef& tensor) {
-    if (const auto twin = Twin(where, tensor)) return twin;
+  std::optional<TensorRef> MakeNhwc(const Node& where, const TensorRef& tensor) {
+    if (const auto nhwc = FindNhwc(where, tensor)) return nhwc;
     if (TransposesBy(*tensor.node, kToNchw) && !HasControlInputs(*tensor.node) &&
         tensor.node->assigned_device_index() == where.assigned_device_index()) {
       return InputOf(*tensor.node, 0);
     }
     Node* const made = Transposed(where, tensor, kToNhwc, "nhwc_input");
     if (made == nullptr) return std::nullopt;
-    twins_[Key(tensor.node, tensor.output)] = {made, 0};
+    nhwc_[Key(tensor.node, tensor.output)] = {made, 0};
     return TensorRef{made, 0};
   }
 
@@ -120,8 +120,8 @@ class LayoutConverter {
     const std::string& op = node->op_name();
     if (TransposesBy(*node, kToNhwc)) {
       // The graph's own transposes at the end of a converted part.
-      if (const auto twin = Twin(*node, InputOf(*node, 0))) {
-        rewriter_.TryReplace(node, {*twin}, {});
+      if (const auto nhwc = FindNhwc(*node, InputOf(*node, 0))) {
+        rewriter_.TryReplace(node, {*nhwc}, {});
       }
       return;
     }
@@ -139,13 +139,13 @@ class LayoutConverter {
 
   void ConvertWithLayout(Node* node) {
     const TensorRef x = InputOf(*node, 0);
-    std::optional<TensorRef> image = Twin(*node, x);
+    std::optional<TensorRef> image = FindNhwc(*node, x);
     if (!image && node->op_name() == "Conv2D") {
       const PartialShape filter = rewriter_.ShapeOf(InputOf(*node, 1));
       if (filter.rank() != 4 || filter.dim(3) < kMinChannels) return;
       // The convolution itself reports inputs that are not images.
       if (rewriter_.ShapeOf(x).rank() != 4) return;
-      image = MakeTwin(*node, x);
+      image = MakeNhwc(*node, x);
     }
     if (!image) return;
     AttrMap attrs = node->attrs();
@@ -168,7 +168,7 @@ class LayoutConverter {
   }
 
   void ConvertPad(Node* node) {
-    const auto image = Twin(*node, InputOf(*node, 0));
+    const auto image = FindNhwc(*node, InputOf(*node, 0));
     const auto numbers = ConstNumbers(InputOf(*node, 1));
     if (!image || !numbers || numbers->size() != 8) return;
     std::vector<int64_t> amounts;
@@ -185,7 +185,7 @@ class LayoutConverter {
 
   // Reductions that preserve the order of the remaining axes.
   void ConvertReduction(Node* node) {
-    const auto image = Twin(*node, InputOf(*node, 0));
+    const auto image = FindNhwc(*node, InputOf(*node, 0));
     const auto axes = ConstNumbers(InputOf(*node, 1));
     const auto keep = node->attrs().Get<bool>("keep_dims");
     if (!image || !axes || !keep.ok()) return;
@@ -216,18 +216,18 @@ class LayoutConverter {
   void ConvertElementwise(Node* node) {
     const std::vector<TensorRef> inputs = Inputs(*node);
     if (std::none_of(inputs.begin(), inputs.end(),
-                     [&](const TensorRef& t) { return Twin(*node, t).has_value(); })) {
+                     [&](const TensorRef& t) { return FindNhwc(*node, t).has_value(); })) {
       return;
     }
     for (const TensorRef& input : inputs) {
-      if (Twin(*node, input)) continue;
+      if (FindNhwc(*node, input)) continue;
       const int rank = rewriter_.ShapeOf(input).rank();
       if (rank != 4 && rank != 0) return;
     }
     std::vector<TensorRef> images;
     for (const TensorRef& input : inputs) {
-      const bool scalar = !Twin(*node, input) && rewriter_.ShapeOf(input).rank() == 0;
-      const auto image = scalar ? std::optional(input) : MakeTwin(*node, input);
+      const bool scalar = !FindNhwc(*node, input) && rewriter_.ShapeOf(input).rank() == 0;
+      const auto image = scalar ? std::optional(input) : MakeNhwc(*node, input);
       if (!image) return;
       images.push_back(*image);
     }
@@ -244,7 +244,7 @@ class LayoutConverter {
   void Register(Node* node, Node* made, bool is_image = true) {
     if (made == nullptr) return;
     for (Node* wait : Rewriter::ControlInputs(*node)) graph_->AddControlEdge(wait, made);
-    if (is_image) twins_[Key(node, 0)] = {made, 0};
+    if (is_image) nhwc_[Key(node, 0)] = {made, 0};
     converted_.emplace_back(node, made);
   }
 
@@ -254,7 +254,7 @@ class LayoutConverter {
     for (int output = 0; output < node->num_outputs(); ++output) {
       if (CountConsumers(*node, output) == 0) continue;
       TensorRef result{made, output};
-      if (output == 0 && twins_.contains(Key(node, 0))) {
+      if (output == 0 && nhwc_.contains(Key(node, 0))) {
         result = {Transposed(*node, result, kToNchw, "nchw"), 0};
       }
       rewriter_.MoveConsumers({node, output}, result);
@@ -269,7 +269,7 @@ class LayoutConverter {
 
   Graph* const graph_;
   Rewriter rewriter_;
-  std::map<Key, TensorRef> twins_;
+  std::map<Key, TensorRef> nhwc_;
   std::vector<std::pair<Node*, Node*>> converted_;
 };
 

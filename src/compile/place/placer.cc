@@ -133,10 +133,11 @@ const DeviceDescription* Placer::SpreadDevice(const Node& node,
 // Devices are chosen by group; nodes that should be near another node are placed with it if their group
 // allows it.
 Status Placer::Choose() {
-  const auto choose = [&](const Node& node, const DeviceDescription* wish) -> Status {
+  const auto choose = [&](const Node& node, const DeviceDescription* preferred) -> Status {
     MR_ASSIGN_OR_RETURN(const std::vector<const DeviceDescription*>* candidates, groups_.Candidates(node));
     const DeviceDescription* chosen = candidates->front();
-    for (const DeviceDescription* better : {SpreadDevice(node, *candidates), wish, options_.default_device}) {
+    for (const DeviceDescription* better :
+         {SpreadDevice(node, *candidates), preferred, options_.default_device}) {
       if (std::find(candidates->begin(), candidates->end(), better) == candidates->end()) continue;
       chosen = better;
       break;
