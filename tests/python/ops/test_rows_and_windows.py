@@ -315,3 +315,46 @@ def test_mirrored_rows(columns: int, before: int, after: int, mode: str) -> None
     sums = np.bincount(places.ravel(), grads.ravel(), x.size).reshape(x.shape)
     got = run(tf.raw_ops.MirrorPadGrad(input=grads, paddings=paddings, mode=mode))
     np.testing.assert_array_equal(got, sums)
+
+
+@pytest.mark.parametrize("columns", [1, 8, 31, 32, 33, 63, 64, 65, 100, 200])
+def test_any_and_all_of_rows(columns: int) -> None:
+    x = np.zeros((2 * columns + 2, columns), bool)
+    x[np.arange(columns), np.arange(columns)] = True  # one that is, at each place
+    x[columns : 2 * columns] = ~x[:columns]  # one that is not
+    x[-1] = True
+    np.testing.assert_array_equal(run(tf.reduce_any(x, 1)), x.any(1))
+    np.testing.assert_array_equal(run(tf.reduce_all(x, 1)), x.all(1))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_gradients_of_sparse_slices(rank: int) -> None:
+    drawn = np.random.RandomState(rank)
+    indices = np.argwhere(drawn.uniform(size=(9, 7, 5)[:rank]) < 0.5)
+    start = np.asarray([2, 3, 1][:rank], np.int64)
+    inside = (indices >= start).all(1)
+    grads = drawn.randint(1, 100, np.count_nonzero(inside)).astype(np.float32)
+    want = np.zeros(len(indices), np.float32)
+    want[inside] = grads
+    got = tf.raw_ops.SparseSliceGrad(
+        backprop_val_grad=grads,
+        input_indices=indices,
+        input_start=start,
+        output_indices=indices[inside] - start,
+    )
+    np.testing.assert_array_equal(run(got), want)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_sparse_values_beside_dense_ones(rank: int) -> None:
+    drawn = np.random.RandomState(rank)
+    shape = (4, 6, 5)[:rank]
+    indices = np.argwhere(drawn.uniform(size=shape) < 0.5)
+    values = drawn.randint(1, 9, len(indices)).astype(np.float32)
+    for sides in (shape, (1, *shape[1:]), (*shape[:-1], 1), shape[1:]):
+        dense = drawn.randint(1, 5, sides).astype(np.float32)
+        picked = np.broadcast_to(dense, shape)[tuple(indices.T)]
+        given = {"sp_indices": indices, "sp_values": values, "sp_shape": list(shape), "dense": dense}
+        np.testing.assert_array_equal(run(tf.raw_ops.SparseDenseCwiseAdd(**given)), values + picked)
+        np.testing.assert_array_equal(run(tf.raw_ops.SparseDenseCwiseMul(**given)), values * picked)
+        np.testing.assert_array_equal(run(tf.raw_ops.SparseDenseCwiseDiv(**given)), values / picked)

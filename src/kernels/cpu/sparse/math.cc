@@ -274,15 +274,26 @@ class SparseDenseKernel final : public OpKernel {
     }
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, TensorShape({sparse.size()})));
     return VisitNumber(dense.dtype(), NoSuchType(context, dense.dtype()), [&]<typename T>() {
-      const T* const x = sparse.values->data<T>();
-      for (int64_t i = 0; i < sparse.size(); ++i) {
-        int64_t place = 0;
-        for (size_t d = 0; d < strides.size(); ++d) place += sparse.index(i)[d] * strides[d];
-        if (!Apply(kOp, x[i], dense.data<T>()[place], out->data<T>() + i))
-          return errors::InvalidArgument("Integer division by zero");
-      }
-      return Status();
+      const auto run = strides.size() == 2 ? Run<2, T> : Run<0, T>;
+      if (run(sparse, strides, dense.data<T>(), out->data<T>())) return Status();
+      return errors::InvalidArgument("Integer division by zero");
     });
+  }
+
+ private:
+  // False if an integer is divided by zero.
+  template <size_t kRank, typename T>
+  static bool Run(const SparseParts& sparse, std::span<const int64_t> strides, const T* dense, T* to) {
+    const size_t rank = kRank > 0 ? kRank : strides.size();
+    const int64_t *const index = sparse.indices->data<int64_t>(), *const stride = strides.data();
+    const T* const x = sparse.values->data<T>();
+    const auto size = static_cast<size_t>(sparse.size());
+    for (size_t i = 0; i < size; ++i) {
+      int64_t place = 0;
+      for (size_t d = 0; d < rank; ++d) place += index[i * rank + d] * stride[d];
+      if (!Apply(kOp, x[i], dense[place], to + i)) return false;
+    }
+    return true;
   }
 };
 
@@ -402,21 +413,33 @@ class SparseSliceGradKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, TensorShape({indices.dim(0)})));
     const int64_t* const first = start.data<int64_t>();
     return VisitNumber(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() -> Status {
-      int64_t used = 0;
-      for (int64_t i = 0; i < indices.dim(0); ++i) {
-        const int64_t* const index = indices.data<int64_t>() + i * rank;
-        bool same = used < taken.dim(0);
-        for (int64_t d = 0; d < rank && same; ++d) {
-          // Wraps instead of overflowing.
-          same = static_cast<uint64_t>(index[d]) - static_cast<uint64_t>(first[d]) ==
-                 static_cast<uint64_t>(taken.data<int64_t>()[used * rank + d]);
-        }
-        out->data<T>()[i] = same ? grad.data<T>()[used++] : T(0.0f);
-      }
+      const auto put = rank == 2 ? Put<2, T> : Put<0, T>;
+      const int64_t used = put(indices, first, taken, grad.data<T>(), out->data<T>());
       if (used == grad.dim(0)) return Status();
       return errors::Internal("Elements of backprop_val_grad aren't all propagated. Num elements:",
                               grad.dim(0), ", used: ", used);
     });
+  }
+
+ private:
+  // Returns how many gradients have been put to their indices.
+  template <int kRank, typename T>
+  static int64_t Put(const Tensor& indices, const int64_t* first, const Tensor& taken, const T* grad, T* to) {
+    const int64_t rank = kRank > 0 ? kRank : indices.dim(1), count = indices.dim(0), most = taken.dim(0);
+    const int64_t *index = indices.data<int64_t>(), *of_taken = taken.data<int64_t>();
+    int64_t used = 0;
+    for (int64_t i = 0; i < count; ++i, index += rank) {
+      bool same = used < most;
+      for (int64_t d = 0; d < rank && same; ++d) {
+        // Wraps instead of overflowing.
+        same = static_cast<uint64_t>(index[d]) - static_cast<uint64_t>(first[d]) ==
+               static_cast<uint64_t>(of_taken[d]);
+      }
+      to[i] = same ? grad[used] : T(0.0f);
+      used += same ? 1 : 0;
+      of_taken += same ? rank : 0;
+    }
+    return used;
   }
 };
 

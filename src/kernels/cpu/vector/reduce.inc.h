@@ -122,9 +122,28 @@ MR_INLINE BoolByte CombinePlain(BoolByte a, BoolByte b) {
   return (BoolByte)(kKind == ReduceKind::kMax ? x | y : x & y);
 }
 
-// Any (kMax) or all (kMin) of n bytes, eight at a time.
+// Any (kMax) or all (kMin) of n bytes, a register or eight at a time.
 template <ReduceKind kKind>
 MR_INLINE bool BoolRow(const uint8_t* x, int64_t n) {
+#if defined(__AVX512BW__) || defined(__AVX2__)
+  if (n >= kVectorBytes) {
+    typedef uint8_t Bytes __attribute__((vector_size(kVectorBytes)));
+    Bytes all = {};  // a byte that is not zero, or one that is
+    const auto find = [&](const uint8_t* from) {
+      Bytes bytes;
+      memcpy(&bytes, from, sizeof(bytes));
+      all |= kKind == ReduceKind::kMax ? bytes : (Bytes)(bytes == 0);
+    };
+    for (int64_t i = 0; i + kVectorBytes <= n; i += kVectorBytes) find(x + i);
+    if (n % kVectorBytes != 0) find(x + n - kVectorBytes);  // some a second time
+#if defined(__AVX512BW__)
+    const bool none = _mm512_test_epi64_mask((__m512i)all, (__m512i)all) == 0;
+#else
+    const bool none = _mm256_testz_si256((__m256i)all, (__m256i)all) != 0;
+#endif
+    return none == (kKind == ReduceKind::kMin);
+  }
+#endif
   constexpr uint64_t kOnes = 0x0101010101010101u, kHigh = 0x8080808080808080u;
   uint64_t found = 0;  // a byte that is not zero, or one that is
   const auto find = [&](uint64_t bytes) {
