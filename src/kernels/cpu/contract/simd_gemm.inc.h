@@ -130,6 +130,8 @@ int64_t GemmScratch(int64_t k, int64_t segments) {
   return (segments > 1 ? k * segments : k == 0 ? 0 : Evenly(k, kMaxDepth)) * 3 * kLanes<T>;
 }
 
+constexpr int64_t kFarBytes = 2048;  // rows at this distance are not prefetched by the processor
+
 // Copies columns [0, n) of `k` rows of B to rows of `width` elements, padded with zeros.
 template <typename T>
 void PackPanel(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, int64_t width, T* packed) {
@@ -140,7 +142,7 @@ void PackPanel(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, i
     }
   } else {
     // The processor does not prefetch rows in different pages by itself.
-    constexpr int64_t kFarBytes = 2048, kAhead = 16;
+    constexpr int64_t kAhead = 16;
     const int64_t ahead = b_row * static_cast<int64_t>(sizeof(T)) >= kFarBytes ? kAhead * b_row : 0;
     for (int64_t i = 0; i < k; ++i) {
       const T* const row = b + i * b_row;
@@ -238,6 +240,7 @@ constexpr int64_t RowsWorthPacking(const GemmBlock<T>& g) {
 }
 // The same where the first tile makes the copy while it computes.
 constexpr int64_t kTilesWorthCopying = 2;
+constexpr int64_t kTilesThatPrefetch = 12;  // with fewer, prefetching the next panel is as slow as reading it
 
 // The panel of packed B that is read after the one at column n: in the same part, in the next part, or the
 // one that the caller named.
@@ -271,7 +274,8 @@ Ahead AfterPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int6
 // processor prefetches rows that are closer by itself.
 template <typename T>
 Ahead AfterLoosePanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int64_t width) {
-  if (g.b_col != 1 || g.b_offsets != nullptr || !MeetInCache<T>(g.b_row)) return {};
+  if (g.b_col != 1 || g.b_offsets != nullptr || g.b_row * static_cast<int64_t>(sizeof(T)) < kFarBytes)
+    return {};
   const DepthPart part = parts.part();
   const int64_t row = part.segment * g.k + part.row;
   const T* next = g.b + row * g.b_row + n + width;  // perhaps of the block to the right
@@ -328,9 +332,9 @@ void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileAr
   Ahead own;
   if (g.next == nullptr) {
     // A tile that copies has enough to wait for.
-    own = g.packed != nullptr ? AfterPanel(g, parts, n, kWidth, tiles)
-          : t.copy == nullptr ? AfterLoosePanel(g, parts, n, kWidth)
-                              : Ahead{};
+    own = g.packed != nullptr                                ? AfterPanel(g, parts, n, kWidth, tiles)
+          : t.copy == nullptr || tiles >= kTilesThatPrefetch ? AfterLoosePanel(g, parts, n, kWidth)
+                                                             : Ahead{};
   }
   Ahead& ahead = g.next == nullptr ? own : named;
   // Later panels find the rows of A in a cache.
