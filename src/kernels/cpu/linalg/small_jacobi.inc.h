@@ -9,30 +9,73 @@
 #include "kernels/cpu/linalg/small_qr.inc.h"
 #include "kernels/cpu/linalg/small_solve.inc.h"
 
+#define MR_INLINE_MEMBER inline __attribute__((always_inline))
+
 namespace millrace::cpu::MR_ISA {
 
 constexpr int kMostPairs = kMostSmall / 2;
 
-// The columns of a round: number i of both arrays are a pair.
+// The squares and angles of the pairs of a round.
 template <typename T>
 struct Seats {
-  int64_t pairs;  // rounded up to lanes; those behind are of columns that do not exist, and rest
-  int32_t top[kMostPairs], bottom[kMostPairs];
-  // Of the columns on these seats: sums of squares.
   alignas(64) T top_squares[kMostPairs];
   alignas(64) T bottom_squares[kMostPairs];
   alignas(64) T cosines[kMostPairs];
   alignas(64) T sines[kMostPairs];
 };
 
-template <typename X>
-MR_INLINE void MoveSeats(X* top, X* bottom, int64_t pairs) {
+// Who meets whom: column 0 keeps its seat, the other n - 1 sit in a ring and move on by one each round.
+struct Ring {
+  int64_t pairs;
+  int32_t columns[4 * kMostPairs];  // of the ring, twice
+  const int32_t* seats;             // of this round, in `columns`
+
+  MR_INLINE_MEMBER explicit Ring(int64_t n) : pairs(n / 2) {
+    const int64_t others = n - 1;
+    for (int64_t i = 1; i < pairs; ++i) columns[i - 1] = static_cast<int32_t>(2 * i);
+    for (int64_t i = 0; i < pairs; ++i) columns[others - 1 - i] = static_cast<int32_t>(2 * i + 1);
+    for (int64_t i = 0; i < others; ++i) columns[others + i] = columns[i];
+    Start();
+  }
+  MR_INLINE_MEMBER void Start() { seats = columns + 2 * pairs - 1; }
+  MR_INLINE_MEMBER void MoveOn() { --seats; }
+  MR_INLINE_MEMBER int64_t Top(int64_t i) const { return i == 0 ? 0 : seats[i - 1]; }
+  MR_INLINE_MEMBER int64_t Bottom(int64_t i) const { return seats[2 * pairs - 2 - i]; }
+};
+
+template <typename V, int... kLane>
+MR_INLINE V LanesFrom(V a, V b, LaneList<kLane...>) {
+  return __builtin_shufflevector(a, b, (kLane + 1)...);  // all but the first of a, and the first of b
+}
+template <typename V, int... kLane>
+MR_INLINE V LanesUpTo(V a, V b, LaneList<kLane...>) {
+  return __builtin_shufflevector(a, b, (kLane + static_cast<int>(sizeof...(kLane)) - 1)...);
+}
+
+// The squares move with their columns, in registers: loads of parts that were just stored would wait.
+template <typename T>
+MR_INLINE void MoveSquares(Seats<T>* seats, int64_t pairs) {
+  using Lanes = typename ListOf<Fp<T>::kLanes>::Lanes;
+  using Number = decltype(+IntOf<T>{}[0]);
+  constexpr int kLanes = Fp<T>::kLanes, kRegisters = (kMostPairs + kLanes - 1) / kLanes;
   if (pairs < 2) return;
-  const X last = top[pairs - 1], first = bottom[0];
-  for (int64_t i = pairs - 1; i > 1; --i) top[i] = top[i - 1];
-  top[1] = first;
-  for (int64_t i = 0; i + 1 < pairs; ++i) bottom[i] = bottom[i + 1];
-  bottom[pairs - 1] = last;
+  const IntOf<T> lanes = LaneNumbers<T>();
+  const T first = seats->bottom_squares[0], last = seats->top_squares[pairs - 1],
+          stays = seats->top_squares[0];
+  VecOf<T> top[kRegisters + 1] = {}, bottom[kRegisters + 1] = {};
+  const int64_t count = (pairs + kLanes - 1) / kLanes;
+  for (int64_t r = 0; r < count; ++r) {
+    top[r + 1] = Load(seats->top_squares + r * kLanes);
+    bottom[r] = Load(seats->bottom_squares + r * kLanes);
+  }
+  for (int64_t r = 0; r < count; ++r) {
+    const IntOf<T> place = lanes + (Number)(r * kLanes);
+    VecOf<T> moved = LanesUpTo(top[r], top[r + 1], Lanes());
+    moved = place == Number{0} ? Set(stays) : place == Number{1} ? Set(first) : moved;
+    Store(seats->top_squares + r * kLanes, place < (Number)pairs ? moved : VecOf<T>{});
+    const VecOf<T> rest = LanesFrom(bottom[r], bottom[r + 1], Lanes());
+    Store(seats->bottom_squares + r * kLanes, place == (Number)(pairs - 1) ? Set(last) : rest);
+  }
 }
 
 template <typename T, int kW>
@@ -60,23 +103,133 @@ MR_INLINE void RotatePair(T* p, T* q, T c, T s, int64_t length) {
   }
 }
 
-// Angles of a round; whether any is not zero.
+// 1 / sqrt(x) and 1 / x of positive numbers, to a part in 10^4 or better.
+#if defined(__AVX512F__)
+MR_INLINE VecF NearInverseRoot(VecF x) { return (VecF)_mm512_rsqrt14_ps((__m512)x); }
+MR_INLINE VecF NearInverse(VecF x) { return (VecF)_mm512_rcp14_ps((__m512)x); }
+MR_INLINE VecD NearInverseRoot(VecD x) {
+  const VecD y = (VecD)_mm512_rsqrt14_pd((__m512d)x);
+  return y * (1.5 - 0.5 * x * y * y);
+}
+MR_INLINE VecD NearInverse(VecD x) {
+  const VecD y = (VecD)_mm512_rcp14_pd((__m512d)x);
+  return y * (2 - x * y);
+}
+// To the precision of the type.
+template <typename V>
+MR_INLINE V InverseRoot(V x) {
+  using T = typename ElementOf<V>::T;
+  const V y = NearInverseRoot(x);
+  return y * (T(1.5) - T(0.5) * x * y * y);
+}
+#else
+template <typename V>
+MR_INLINE V NearInverseRoot(V x) {
+  return 1 / Sqrt(x);
+}
+template <typename V>
+MR_INLINE V NearInverse(V x) {
+  return 1 / x;
+}
+template <typename V>
+MR_INLINE V InverseRoot(V x) {
+  return 1 / Sqrt(x);
+}
+#endif
+
+// What a round did: whether it rotated, and whether by more than a little.
+struct Turns {
+  bool any = false, large = false;
+};
+
+// Angles of a round. Columns are orthogonal if the square of their product is below `limit` times their
+// squares. A rotation is a little one if both its tangent and the product, in the same way, are below
+// `little`.
 template <typename T>
-MR_INLINE bool Angles(const T* products, T tolerance, int64_t begin, Seats<T>* seats) {
+MR_INLINE void Angles(VecOf<T> gamma, T limit, T little, int64_t begin, Seats<T>* seats, Turns* turns) {
   using Vec = VecOf<T>;
-  const Vec gamma = Load(products);
+  constexpr T kLeast = sizeof(T) == 4 ? static_cast<T>(1e-35) : static_cast<T>(1e-300);
   const Vec alpha = Load(seats->top_squares + begin), beta = Load(seats->bottom_squares + begin);
   const Vec difference = beta - alpha, twice = gamma + gamma;
-  const Vec below = Abs(difference) + Sqrt(difference * difference + twice * twice);
+  const Vec square = difference * difference + twice * twice, product = alpha * beta;
   // Columns whose squares vanish beside the largest, 1, are as they are.
-  const auto wanted = (gamma * gamma > (alpha * beta) * (tolerance * tolerance)) & (below > Vec{});
-  const Vec tangent = wanted ? CopySign(twice, (Vec)((IntOf<T>)difference ^ (IntOf<T>)twice)) / below : Vec{};
-  const Vec cosine = 1 / Sqrt(1 + tangent * tangent);
+  const auto wanted = (gamma * gamma > product * limit) & (square > kLeast);
+  if (Bits((IntOf<T>)wanted) == 0) {
+    Store(seats->cosines + begin, Vec{} + 1);
+    Store(seats->sines + begin, Vec{});
+    return;
+  }
+  const Vec safe = wanted ? square : Vec{} + 1;
+  // The tangent may be inexact: rotations are not.
+  const Vec below = Abs(difference) + safe * NearInverseRoot(safe);
+  const Vec size = CopySign(twice, (Vec)((IntOf<T>)difference ^ (IntOf<T>)twice));
+  const Vec tangent = wanted ? size * NearInverse(below) : Vec{};
+  const Vec cosine = wanted ? InverseRoot(1 + tangent * tangent) : Vec{} + 1;
   Store(seats->cosines + begin, cosine);
   Store(seats->sines + begin, cosine * tangent);
   Store(seats->top_squares + begin, alpha - tangent * gamma);
   Store(seats->bottom_squares + begin, beta + tangent * gamma);
-  return Bits((IntOf<T>)wanted) != 0;
+  turns->any = true;
+  const auto large = ((gamma * gamma > product * little) | (tangent * tangent > little)) & wanted;
+  turns->large |= Bits((IntOf<T>)large) != 0;
+}
+
+// (p, q) = (c p - s q, s p + c q) of registers, in memory too.
+template <typename T, int kW>
+MR_INLINE void RotateRegisters(T* p, T* q, T cosine, T sine, VecOf<T>* top, VecOf<T>* bottom) {
+  constexpr int kLanes = Fp<T>::kLanes;
+  const VecOf<T> c = Set(cosine), s = Set(sine);
+  for (int w = 0; w < kW; ++w) {
+    const VecOf<T> a = Load(p + w * kLanes), b = Load(q + w * kLanes);
+    top[w] = c * a - s * b;
+    bottom[w] = s * a + c * b;
+    Store(p + w * kLanes, top[w]);
+    Store(q + w * kLanes, bottom[w]);
+  }
+}
+template <typename T, int kW>
+MR_INLINE VecOf<T> ProductOfRegisters(const VecOf<T>* a, const VecOf<T>* b) {
+  VecOf<T> sum = a[0] * b[0];
+  for (int w = 1; w < kW; ++w) sum += a[w] * b[w];
+  return sum;
+}
+
+// Rotates the pairs of a round, at most kLanes of them; the products of the pairs of the next one.
+template <typename T, int kW>
+MR_INLINE VecOf<T> RotateForNext(const Ring& ring, const Seats<T>& seats, T* g, int64_t stride) {
+  constexpr int kLanes = Fp<T>::kLanes;
+  const int64_t pairs = ring.pairs;
+  VecOf<T> block[kLanes];
+  for (int64_t i = pairs; i < kLanes; ++i) block[i] = VecOf<T>{};
+  // The one that meets the bottom of this pair in the next round, and that of the next pair.
+  VecOf<T> held[kW], last[kW], bottom[kW];
+  RotateRegisters<T, kW>(g, g + ring.Bottom(0) * stride, seats.cosines[0], seats.sines[0], held, last);
+  const int32_t *const tops = ring.seats - 1, *const bottoms = ring.seats + 2 * pairs - 2;
+  for (int64_t i = 1; i < pairs; ++i) {
+    VecOf<T> top[kW];
+    RotateRegisters<T, kW>(g + tops[i] * stride, g + bottoms[-i] * stride, seats.cosines[i], seats.sines[i],
+                           top, bottom);
+    block[i - 1] = ProductOfRegisters<T, kW>(held, bottom);
+    for (int w = 0; w < kW; ++w) {
+      held[w] = last[w];
+      last[w] = top[w];
+    }
+  }
+  block[pairs - 1] = ProductOfRegisters<T, kW>(held, last);
+  return SumsOfRegisters<T>(block);
+}
+
+template <typename T, int kW>
+MR_INLINE VecOf<T> ProductsOfPairs(const Ring& ring, int64_t begin, const T* g, int64_t stride,
+                                   int64_t length) {
+  constexpr int kLanes = Fp<T>::kLanes;
+  VecOf<T> block[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) {
+    block[i] = begin + i < ring.pairs ? PartialProduct<T, kW>(g + ring.Top(begin + i) * stride,
+                                                              g + ring.Bottom(begin + i) * stride, length)
+                                      : VecOf<T>{};
+  }
+  return SumsOfRegisters<T>(block);
 }
 
 // The columns of g (n of them, n being even, g + j * stride, of `length` numbers, a multiple of lanes) become
@@ -87,44 +240,48 @@ MR_INLINE bool Orthogonalise(T* g, int64_t stride, int64_t length, T* v, int64_t
   constexpr int kLanes = Fp<T>::kLanes;
   constexpr int kMostSweeps = 30;
   const int64_t pairs = n / 2;
+  // After a sweep of rotations by a little the products are below the tolerance: each was changed 2 n times
+  // by a little of another.
+  const T limit = tolerance * tolerance, little = tolerance / static_cast<T>(2 * n);
   Seats<T> seats = {};
-  alignas(64) T products[kMostPairs];
-  for (int64_t i = 0; i < pairs; ++i) {
-    seats.top[i] = static_cast<int32_t>(2 * i);
-    seats.bottom[i] = static_cast<int32_t>(2 * i + 1);
-  }
+  Ring ring(n);
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     for (int64_t i = 0; i < pairs; ++i) {
-      const T *const p = g + seats.top[i] * stride, *const q = g + seats.bottom[i] * stride;
+      const T *const p = g + ring.Top(i) * stride, *const q = g + ring.Bottom(i) * stride;
       seats.top_squares[i] = SumOfLanes<T>(PartialProduct<T, kW>(p, p, length));
       seats.bottom_squares[i] = SumOfLanes<T>(PartialProduct<T, kW>(q, q, length));
     }
-    bool rotated = false;
+    Turns all;
+    VecOf<T> next;
+    bool known = false;
     for (int64_t round = 0; round + 1 < n; ++round) {
-      bool any = false;
+      Turns turns;
       for (int64_t begin = 0; begin < pairs; begin += kLanes) {
-        VecOf<T> block[kLanes];
-        for (int64_t i = 0; i < kLanes; ++i) {
-          block[i] = begin + i < pairs ? PartialProduct<T, kW>(g + seats.top[begin + i] * stride,
-                                                               g + seats.bottom[begin + i] * stride, length)
-                                       : VecOf<T>{};
-        }
-        Store(products + begin, SumsOfRegisters<T>(block));
-        any |= Angles(products + begin, tolerance, begin, &seats);
+        const VecOf<T> products = known ? next : ProductsOfPairs<T, kW>(ring, begin, g, stride, length);
+        Angles<T>(products, limit, little, begin, &seats, &turns);
       }
-      if (any) {
-        rotated = true;
+      known = false;
+      if (turns.any) {
+        all.any = true;
+        all.large |= turns.large;
+        if constexpr (kW > 0) {
+          if (pairs <= kLanes && pairs > 1) {
+            next = RotateForNext<T, kW>(ring, seats, g, stride);
+            known = true;
+          }
+        }
         for (int64_t i = 0; i < pairs; ++i) {
           const T c = seats.cosines[i], s = seats.sines[i];
-          RotatePair<T, kW>(g + seats.top[i] * stride, g + seats.bottom[i] * stride, c, s, length);
-          if (v != nullptr)
-            RotatePair<T, kW>(v + seats.top[i] * v_stride, v + seats.bottom[i] * v_stride, c, s, v_length);
+          const int64_t top = ring.Top(i), bottom = ring.Bottom(i);
+          if (!known) RotatePair<T, kW>(g + top * stride, g + bottom * stride, c, s, length);
+          if (v != nullptr) RotatePair<T, kW>(v + top * v_stride, v + bottom * v_stride, c, s, v_length);
         }
       }
-      MoveSeats(seats.top, seats.bottom, pairs);
-      MoveSeats(seats.top_squares, seats.bottom_squares, pairs);
+      ring.MoveOn();
+      MoveSquares(&seats, pairs);
     }
-    if (!rotated) return true;
+    ring.Start();
+    if (!all.large) return true;
   }
   return false;
 }

@@ -51,11 +51,14 @@ MR_INLINE void ChoosePivot(T* column, int64_t k, IntOf<T>* live, SmallLu<T>* lu,
   int pivot = __builtin_ctzll(found);
   if ((found & (found - 1)) != 0) pivot = FirstPlaced(found, lu->place);
   const T divisor = column[pivot];
+  // Quotients by the size of the pivot do not wait for its place, on which only their sign depends.
+  const Vec size = (Vec)most;
+  const auto sign = (Int)(VecOf<T>)(Set(divisor)) & (Int)(-Vec{});
   const Int lanes = LaneNumbers<T>();
   for (int v = 0; v < kV; ++v) {
     live[v] = lanes == Int{} + (decltype(+lanes[0]))(pivot - v * kLanes) ? Int{} : live[v];
     const Vec old = Load(column + v * kLanes);
-    const Vec factor = divisor == 0 ? old : old / Set(divisor);
+    const Vec factor = divisor == 0 ? old : (Vec)((Int)(old / size) ^ sign);
     Store(column + v * kLanes, live[v] ? factor : old);
     step->factors[v] = live[v] && divisor != 0 ? factor : Vec{};
   }

@@ -11,13 +11,20 @@ namespace millrace::cpu::MR_ISA {
 // or too small for its inverse.
 template <typename T>
 MR_INLINE T ScaleOf(const T* a, int64_t n) {
-  T most = 0;
-  bool finite = true;
-  for (int64_t i = 0; i < n; ++i) {
-    const T size = AbsOf(a[i]);
-    finite &= size <= (sizeof(T) == 4 ? static_cast<T>(1e37) : static_cast<T>(1e307));
-    most = size > most ? size : most;
-  }
+  constexpr int kLanes = Fp<T>::kLanes;
+  constexpr T kMost = sizeof(T) == 4 ? static_cast<T>(1e37) : static_cast<T>(1e307);
+  VecOf<T> found = {};
+  IntOf<T> inside = IntOf<T>{} - 1;
+  const auto add = [&](VecOf<T> v) __attribute__((always_inline)) {
+    inside &= (IntOf<T>)(Abs(v) <= kMost);
+    found = Max(Abs(v), found);
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) add(Load(a + i));
+  if (i < n) add(LoadPart(a + i, n - i));
+  const bool finite = Bits((IntOf<T>)~inside) == 0;
+  const T most = Across(
+      found, [](VecOf<T> x, VecOf<T> y) __attribute__((always_inline)) { return Max(x, y); });
   if (!finite || most < (sizeof(T) == 4 ? static_cast<T>(1e-36) : static_cast<T>(1e-300))) return 0;
   using Bits = typename Fp<T>::Bits;
   constexpr int kMantissa = Fp<T>::kMantissa;
@@ -122,24 +129,34 @@ static bool SvdOf(const T* a, int64_t m, int64_t n, T* values, T* u, T* v) {
 
 template <typename T>
 static bool SelfAdjointEigOf(const T* a, int64_t n, T* values, T* vectors) {
-  T lower[kMostSmall * kMostSmall];
+  constexpr int kLanes = Fp<T>::kLanes;
+  Scratch<T> g, whole, products;
+  const int64_t stride = ColumnStride<T>(n), even = n + n % 2;
+  LoadMatrix(a, n, n, whole.values, stride);
+  LoadTransposed(a, n, n, n, products.values, stride);
   for (int64_t i = 0; i < n; ++i) {
-    for (int64_t k = 0; k < n; ++k) lower[i * n + k] = k <= i ? a[i * n + k] : a[k * n + i];
+    for (int64_t c = 0; c < stride; c += kLanes) {
+      const IntOf<T> below = LaneNumbers<T>() <= IntOf<T>{} + (decltype(+IntOf<T>{}[0]))(i - c);
+      const int64_t at = i * stride + c;
+      Store(whole.values + at, below ? Load(whole.values + at) : Load(products.values + at));
+    }
   }
-  const T scale = ScaleOf(lower, n * n);
+  const T scale = ScaleOf(whole.values, n * stride);
   if (scale == 0) return false;
   // Eigenvectors are those of the matrix plus `shift`, which is positive: with the factors L of that, L J =
   // V S.
   T shift = 0;
   for (int64_t i = 0; i < n; ++i) {
-    T sum = 0;
-    for (int64_t k = 0; k < n; ++k) sum += AbsOf(lower[i * n + k] *= scale);
-    shift = sum > shift ? sum : shift;
+    VecOf<T> sum = {};
+    for (int64_t c = 0; c < stride; c += kLanes) {
+      const VecOf<T> row = Load(whole.values + i * stride + c) * scale;
+      Store(whole.values + i * stride + c, row);
+      sum += Abs(row);
+    }
+    const T size = SumOfLanes<T>(sum);
+    shift = size > shift ? size : shift;
   }
   shift *= static_cast<T>(1.25);
-  Scratch<T> g, whole, products;
-  const int64_t stride = ColumnStride<T>(n), even = n + n % 2;
-  LoadMatrix(lower, n, n, whole.values, stride);
   for (int64_t i = 0; i < n * stride; i += Fp<T>::kLanes) Store(g.values + i, Load(whole.values + i));
   for (int64_t i = 0; i < n; ++i) g.values[i * stride + i] += shift;
   if (!FactorCholesky(g.values, n)) return false;
@@ -167,9 +184,10 @@ static bool SelfAdjointEigOf(const T* a, int64_t n, T* values, T* vectors) {
   for (int64_t j = 0; j < n; ++j) values[j] = quotients[places[j]] / scale;
   if (vectors == nullptr) return true;
   for (int64_t j = 0; j < n; ++j) {
-    const T* const column = g.values + places[j] * stride;
-    for (int64_t i = 0; i < n; ++i) vectors[i * n + j] = column[i];
+    for (int64_t c = 0; c < stride; c += kLanes)
+      Store(products.values + j * stride + c, Load(g.values + places[j] * stride + c));
   }
+  StoreTransposed(products.values, stride, n, n, nullptr, vectors);
   return true;
 }
 

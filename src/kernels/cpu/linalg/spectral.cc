@@ -161,13 +161,23 @@ void RunLine(const Plan& fft, const Axis& a, const In* from, Out* to, typename P
   for (int64_t j = 0; j < a.out_length; ++j) to[j * a.inner] = Store<Out>(line[j] * scale);
 }
 
+// Runs fn(begin, end) for the indices below n: without a context all of them on this thread.
+template <typename Fn>
+void ForIndices(const KernelContext* threads, int64_t n, int64_t cost, const Fn& fn) {
+  if (threads != nullptr) {
+    threads->ParallelFor(n, cost, fn);
+  } else {
+    fn(0, n);
+  }
+}
+
 Status NoMemory() { return errors::ResourceExhausted("no memory for the lines of a transform"); }
 
 // Lines whose starts are adjacent from which on those of a block are transformed without those of the next.
 constexpr int64_t kLeastAdjacent = 5;
 
 template <typename Plan, typename In, typename Out>
-Status RunAxis(const KernelContext& context, const Plan& fft, const Axis& a, const In* in, Out* out) {
+Status RunAxis(const KernelContext* threads, const Plan& fft, const Axis& a, const In* in, Out* out) {
   using Real = typename Plan::Real;
   using Number = typename Plan::Number;
   constexpr bool kSame = std::is_same_v<In, Number> && std::is_same_v<Out, Number>;
@@ -216,7 +226,7 @@ Status RunAxis(const KernelContext& context, const Plan& fft, const Axis& a, con
       RunLine(fft, a, from, to, line, scratch);
     }
   };
-  context.ParallelFor(a.outer * a.inner, a.length * (fft.has_lanes() ? in_place ? 2 : 4 : 25), run);
+  ForIndices(threads, a.outer * a.inner, a.length * (fft.has_lanes() ? in_place ? 2 : 4 : 25), run);
   return ok.load() ? Status() : NoMemory();
 }
 
@@ -280,7 +290,7 @@ void RunRealLines(const Plan& fft, const Axis& a, const In* in, Out* out, int64_
 }
 
 template <typename Plan, typename In, typename Out>
-Status RunRealAxis(const KernelContext& context, const Plan& fft, const Axis& a, const In* in, Out* out) {
+Status RunRealAxis(const KernelContext* threads, const Plan& fft, const Axis& a, const In* in, Out* out) {
   using Real = typename Plan::Real;
   using Number = typename Plan::Number;
   constexpr int kLanes = Plan::kLanes;
@@ -313,7 +323,7 @@ Status RunRealAxis(const KernelContext& context, const Plan& fft, const Axis& a,
       }
     }
   };
-  context.ParallelFor(a.outer * a.inner, a.length * (fft.has_lanes() ? in_place ? 1 : 3 : 13), run);
+  ForIndices(threads, a.outer * a.inner, a.length * (fft.has_lanes() ? in_place ? 1 : 3 : 13), run);
   return ok.load() ? Status() : NoMemory();
 }
 
@@ -394,46 +404,75 @@ class FftKernel final : public OpKernel {
     return out;
   }
 
-  // Transforms one axis after the other. The last axis of a real signal is transformed first, when it becomes
-  // complex, or last, when it becomes real again.
+  // Of `count` items of these shapes without the dimensions before `first`.
+  Axis AxisOf(int i, int64_t n, int64_t count, int first, const TensorShape& from,
+              const TensorShape& to) const {
+    const int axis = first + i;
+    return Axis{count * ProductOf(from.dims(), first, axis),
+                n,
+                ProductOf(from.dims(), axis + 1, from.rank()),
+                from.dim(axis),
+                to.dim(axis),
+                inverse_,
+                inverse_ ? 1 / static_cast<double>(n) : 1.0};
+  }
+
+  template <typename From, typename To>
+  Status RunOne(const KernelContext* threads, const Axis& axis, const From* from, To* to) {
+    const int64_t n = axis.length;
+    if constexpr (!kIsComplex<From> || !kIsComplex<To>) {
+      if (n % 2 == 0 && cpu::HasSmallFactors(n))
+        return RunRealAxis(threads, *single_real_plans_.For(n), axis, from, to);
+      if (n % 2 == 0) return RunRealAxis(threads, *real_plans_.For(n), axis, from, to);
+    }
+    if constexpr (!std::is_same_v<From, complex128>) {
+      if (cpu::HasSmallFactors(n)) return RunAxis(threads, *single_plans_.For(n), axis, from, to);
+    }
+    return RunAxis(threads, *plans_.For(n), axis, from, to);
+  }
+
+  // Transforms one axis after the other: of items that fit the cache a few together, so that memory is read
+  // and written once. The last axis of a real signal is transformed first, when it becomes complex, or last,
+  // when it becomes real again.
   template <typename In, typename Out>
   Status Transform(KernelContext& context, const Tensor& in, const Dims& lengths, Tensor* out) {
+    constexpr int64_t kMostBytes = int64_t{128} << 10;
     const int first = in.rank() - rank_;
-    const auto pass = [&](int i, const TensorShape& from, const TensorShape& to) {
-      const int axis = first + i;
-      const int64_t n = lengths[static_cast<uint32_t>(i)];
-      return Axis{ProductOf(from.dims(), 0, axis),
-                  n,
-                  ProductOf(from.dims(), axis + 1, from.rank()),
-                  from.dim(axis),
-                  to.dim(axis),
-                  inverse_,
-                  inverse_ ? 1 / static_cast<double>(n) : 1.0};
-    };
-    const auto run = [&]<typename From, typename To>(int i, const Axis& axis, const From* from,
-                                                     To* to) -> Status {
-      const int64_t n = lengths[static_cast<uint32_t>(i)];
-      if constexpr (!kIsComplex<From> || !kIsComplex<To>) {
-        if (n % 2 == 0 && cpu::HasSmallFactors(n))
-          return RunRealAxis(context, *single_real_plans_.For(n), axis, from, to);
-        if (n % 2 == 0) return RunRealAxis(context, *real_plans_.For(n), axis, from, to);
-      }
-      if constexpr (!std::is_same_v<From, complex128>) {
-        if (cpu::HasSmallFactors(n)) return RunAxis(context, *single_plans_.For(n), axis, from, to);
-      }
-      return RunAxis(context, *plans_.For(n), axis, from, to);
-    };
-    if (rank_ == 1) return run(0, pass(0, in.shape(), out->shape()), in.data<In>(), out->data<Out>());
     const bool real_last = real_ && inverse_;
-    const TensorShape& middle = real_last ? in.shape() : out->shape();
+    const TensorShape &before = in.shape(), &after = out->shape(), &middle = real_last ? before : after;
     using Number = std::conditional_t<std::is_same_v<In, complex128>, complex128, complex64>;
-    const DataType dtype = std::is_same_v<In, complex128> ? DataType::kComplex128 : DataType::kComplex64;
-    MR_ASSIGN_OR_RETURN(Tensor work, context.AllocateTemp(dtype, middle));
-    Number* w = work.data<Number>();
-    const int start = real_last ? 0 : rank_ - 1, end = real_last ? rank_ - 1 : 0;
-    MR_RETURN_IF_ERROR(run(start, pass(start, in.shape(), middle), in.data<In>(), w));
-    for (int i = 1; i < rank_ - 1; ++i) MR_RETURN_IF_ERROR(run(i, pass(i, middle, middle), w, w));
-    return run(end, pass(end, middle, out->shape()), w, out->data<Out>());
+    const auto run = [&](const KernelContext* threads, int64_t count, const In* from, Number* w,
+                         Out* to) -> Status {
+      const auto axis = [&](int i, const TensorShape& a, const TensorShape& b) {
+        return AxisOf(i, lengths[static_cast<uint32_t>(i)], count, first, a, b);
+      };
+      if (rank_ == 1) return RunOne(threads, axis(0, before, after), from, to);
+      const int start = real_last ? 0 : rank_ - 1, end = real_last ? rank_ - 1 : 0;
+      MR_RETURN_IF_ERROR(RunOne(threads, axis(start, before, middle), from, w));
+      for (int i = 1; i < rank_ - 1; ++i) MR_RETURN_IF_ERROR(RunOne(threads, axis(i, middle, middle), w, w));
+      return RunOne(threads, axis(end, middle, after), w, to);
+    };
+    const int64_t batch = ProductOf(before.dims(), 0, first);
+    if (rank_ == 1) return run(&context, batch, in.data<In>(), nullptr, out->data<Out>());
+    const int64_t item = middle.num_elements() / batch, bytes = item * static_cast<int64_t>(sizeof(Number));
+    if (batch == 1 || bytes > kMostBytes) {
+      const DataType dtype = std::is_same_v<In, complex128> ? DataType::kComplex128 : DataType::kComplex64;
+      MR_ASSIGN_OR_RETURN(Tensor work, context.AllocateTemp(dtype, middle));
+      return run(&context, batch, in.data<In>(), work.data<Number>(), out->data<Out>());
+    }
+    const int64_t in_item = before.num_elements() / batch, out_item = after.num_elements() / batch;
+    std::atomic<bool> ok{true};
+    context.ParallelFor(batch, item * 2 * rank_, [&](int64_t begin, int64_t end) {
+      const int64_t together = std::min(end - begin, kMostBytes / bytes);
+      const cpu::Scratch work = cpu::Scratch::Of<Number>(together * item);
+      if (!work.ok()) return ok.store(false);
+      for (int64_t i = begin; i < end; i += together) {
+        const Status status = run(nullptr, std::min(together, end - i), in.data<In>() + i * in_item,
+                                  work.data<Number>(), out->data<Out>() + i * out_item);
+        if (!status.ok()) return ok.store(false);  // of memory alone
+      }
+    });
+    return ok.load() ? Status() : NoMemory();
   }
 
   const bool real_, inverse_;
