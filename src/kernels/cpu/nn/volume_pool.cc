@@ -185,12 +185,12 @@ Status ForPixels(const KernelContext& context, const VolumeWindows& w, const Sid
           const int64_t first = ((n * others[0] + d) * others[1] + ys[y].first) * others[2];
           for (int64_t h = 0; h < ys[y].count; ++h) rows[count++] = first + h * others[2];
         }
-        ForChannels<T, decltype(bytes)::value>(0, channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA {
-          for (int64_t x = 0; x < sides[2]; ++x) {
-            if (slow && step.IsCancelled()) return;
-            fn(lanes, Reached{r * sides[2] + x, rows, count, xs[x].first, xs[x].count}, c);
-          }
-        });
+        for (int64_t x = 0; x < sides[2]; ++x) {
+          if (slow && step.IsCancelled()) return;
+          const Reached reached{r * sides[2] + x, rows, count, xs[x].first, xs[x].count};
+          ForChannels<T, decltype(bytes)::value>(
+              0, channels, [&](auto lanes, int64_t c) MR_INLINE_LAMBDA { fn(lanes, reached, c); });
+        }
         if (++y < sides[1]) continue;
         y = 0;
         if (++z < sides[0]) continue;
