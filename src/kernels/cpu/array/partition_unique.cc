@@ -79,8 +79,8 @@ std::vector<int64_t> FindDistinct(const Slices<T>& slices, Index* id) {
   return first;
 }
 
-// The places of distinct values in `data`, in a hash table that is at most half full. A NaN is equal to nothing, and
-// never in the table.
+// The places of distinct values in `data`, in a hash table that is at most half full. A NaN is equal to
+// nothing, and never in the table.
 template <typename T>
 class ValueTable {
  public:
@@ -169,9 +169,8 @@ class UniqueKernel final : public OpKernel {
       if constexpr (kComparable<T>) {
         const Slices<T> slices{in.data<T>(), outer, n, inner};
         if (outer == 1 && inner == 1) {
-          first = ids->dtype() == DataType::kInt32
-                      ? FindDistinctValues(in.flat<T>(), ids->data<int32_t>())
-                      : FindDistinctValues(in.flat<T>(), ids->data<int64_t>());
+          first = ids->dtype() == DataType::kInt32 ? FindDistinctValues(in.flat<T>(), ids->data<int32_t>())
+                                                   : FindDistinctValues(in.flat<T>(), ids->data<int64_t>());
           return Status();
         }
         first = ids->dtype() == DataType::kInt32 ? FindDistinct(slices, ids->data<int32_t>())

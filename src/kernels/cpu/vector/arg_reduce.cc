@@ -160,12 +160,8 @@ void ArgMin(DataType type, const ReduceShape& shape, const void* in, DataType in
   ArgReduce<false>(type, shape, in, index_type, out, parallel);
 }
 
-void ArgMaxRows(const float* in, int64_t rows, int64_t n, int64_t* out) {
-  Rows<true>(in, rows, n, out);
-}
+void ArgMaxRows(const float* in, int64_t rows, int64_t n, int64_t* out) { Rows<true>(in, rows, n, out); }
 
-void ArgMaxRows(const double* in, int64_t rows, int64_t n, int64_t* out) {
-  Rows<true>(in, rows, n, out);
-}
+void ArgMaxRows(const double* in, int64_t rows, int64_t n, int64_t* out) { Rows<true>(in, rows, n, out); }
 
 }  // namespace millrace::cpu

@@ -288,7 +288,9 @@ MR_INLINE typename ElementOf<V>::T Across(V v, F f) {
 // Whether lane k of both is equal, as bit k.
 #if defined(__AVX512F__)
 MR_INLINE uint32_t EqualLanes(VecF a, VecF b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ); }
-MR_INLINE uint32_t EqualLanes(VecD a, VecD b) { return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_EQ_OQ); }
+MR_INLINE uint32_t EqualLanes(VecD a, VecD b) {
+  return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_EQ_OQ);
+}
 #elif defined(__AVX2__)
 MR_INLINE uint32_t EqualLanes(VecF a, VecF b) { return (uint32_t)_mm256_movemask_ps((__m256)(a == b)); }
 MR_INLINE uint32_t EqualLanes(VecD a, VecD b) { return (uint32_t)_mm256_movemask_pd((__m256d)(a == b)); }
