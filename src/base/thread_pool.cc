@@ -204,6 +204,22 @@ struct ThreadPool::Impl {
 
   // The number of the worker that calls; -1: a thread outside the pool.
   int Self() const { return current_thread.pool == this ? current_thread.worker : -1; }
+  // While it lives, the destructor of the pool waits. A worker needs none: the destructor joins it.
+  class Visit {
+   public:
+    explicit Visit(Impl* pool) : visitors_(pool->Self() < 0 ? &pool->visitors : nullptr) {
+      if (visitors_ != nullptr) visitors_->fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Visit() {
+      if (visitors_ != nullptr) visitors_->fetch_sub(1, std::memory_order_release);  // pairs with ~ThreadPool
+    }
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+
+   private:
+    std::atomic<int>* const visitors_;
+  };
+
   void Start() MR_EXCLUDES(start_mu);
   void WorkerMain(int index);
   bool RunLoopOrTask(int self, bool* spinning);
@@ -231,6 +247,9 @@ struct ThreadPool::Impl {
   std::atomic<int> spinners{0};
   std::atomic<int> num_idle{0};
   std::atomic<int> num_loops{0};
+  // Calls of threads outside the pool that have handed over a task or set a flag and have not returned yet.
+  // The pool's owner may destroy it as soon as the task has run.
+  std::atomic<int> visitors{0};
 
   Mutex start_mu;
   std::vector<std::thread> threads MR_GUARDED_BY(start_mu);
@@ -447,20 +466,23 @@ ThreadPool::~ThreadPool() {
     threads.swap(impl_->threads);
   }
   for (std::thread& thread : threads) thread.join();
+  while (impl_->visitors.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   AllPools::Get().Remove(impl_);
 }
 
 void ThreadPool::Schedule(Task task) {
-  impl_->Start();
-  if (current_thread.pool == impl_) {
-    impl_->workers[current_thread.worker].queue.Push(std::move(task));
-  } else if (impl_->started.load(std::memory_order_acquire) != 0) {
-    impl_->injected.Push(std::move(task));
+  Impl* const impl = impl_;  // *this may be destroyed as soon as the task has run
+  impl->Start();
+  if (current_thread.pool == impl) {
+    impl->workers[current_thread.worker].queue.Push(std::move(task));
+  } else if (impl->started.load(std::memory_order_acquire) != 0) {
+    const Impl::Visit visit(impl);
+    impl->injected.Push(std::move(task));
+    return impl->WakeForTask();
   } else {
-    task();  // no thread could be started
-    return;
+    return task();  // no thread could be started
   }
-  impl_->WakeForTask();
+  impl->WakeForTask();
 }
 
 void ThreadPool::ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn) {
@@ -515,6 +537,7 @@ void ThreadPool::HelpUntil(const std::atomic<bool>& done) {
 
 void ThreadPool::SignalDone(std::atomic<bool>& done) {
   const std::atomic<bool>* key = &done;
+  const Impl::Visit visit(impl_);
   done.store(true, std::memory_order_seq_cst);
   // From here on `done` may be destroyed; its address only identifies the sleeper.
   if (impl_->num_idle.load(std::memory_order_seq_cst) == 0) return;

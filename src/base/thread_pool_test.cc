@@ -496,5 +496,25 @@ TEST(ThreadPoolTest, TheFirstBlockDependsOnTheThreadThatBegins) {
   EXPECT_EQ(loop.first.load(), 4);  // the second half is that of the only worker
 }
 
+// Of interest with a sanitizer, which sees when Schedule or SignalDone touches a pool that is gone.
+TEST(ThreadPoolTest, APoolMayBeDestroyedAsSoonAsATaskOfAnotherThreadHasRun) {
+  for (int i = 0; i < 300; ++i) {
+    auto pool = std::make_unique<ThreadPool>("test", 2);
+    std::atomic<bool> ran{false};
+    std::thread outside([&ran, p = pool.get()] { p->Schedule([&ran] { ran = true; }); });
+    while (!ran) std::this_thread::yield();
+    pool.reset();
+    outside.join();
+  }
+  for (int i = 0; i < 300; ++i) {
+    auto pool = std::make_unique<ThreadPool>("test", 2);
+    std::atomic<bool> done{false};
+    std::thread outside([&done, p = pool.get()] { p->SignalDone(done); });
+    pool->HelpUntil(done);
+    pool.reset();
+    outside.join();
+  }
+}
+
 }  // namespace
 }  // namespace millrace
