@@ -4,6 +4,8 @@
 #define EIGEN_NO_DEBUG  // cases that its assertions check result in a Status or in NaN here
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
+#include <bit>
+#include <cstring>
 
 #include "kernels/cpu/linalg/dense.h"
 #include "kernels/cpu/linalg/eigen_products.h"
@@ -48,12 +50,25 @@ bool IsDenseReal(const Tensor& t) { return dense::IsSmall(t) && !IsComplexType(t
 // most 2^63 times the largest, and its inverse must not be flushed to zero. False with NaN.
 template <typename T>
 bool HasInverses(const T* a, int64_t n) {
-  constexpr T kMost = sizeof(T) == 4 ? static_cast<T>(0x1p60) : static_cast<T>(0x1p950);
-  int32_t outside = 0;
+  using Int = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  using Lanes [[gnu::vector_size(64)]] = Int;
+  constexpr int64_t kLanes = sizeof(Lanes) / sizeof(Int);
+  // Magnitudes are compared as integers: NaN lies above all numbers.
+  constexpr Int kMagnitude = ~Int{0} >> 1,
+                kMost = std::bit_cast<Int>(sizeof(T) == 4 ? T(0x1p60) : T(0x1p950));
+  Int outside = 0;
   RunLoop([&outside, a, size = n * n]() MR_INLINE_LAMBDA {
-    int32_t found = 0;
-    for (int64_t i = 0; i < size; ++i) found |= !(a[i] <= kMost && a[i] >= -kMost);
-    outside = found;
+    Lanes found = {};
+    int64_t i = 0;
+    for (; i + kLanes <= size; i += kLanes) {
+      Lanes bits;
+      std::memcpy(&bits, a + i, sizeof(bits));
+      found |= reinterpret_cast<Lanes>((bits & kMagnitude) > kMost);
+    }
+    Int any = 0;
+    for (; i < size; ++i) any |= Int{(std::bit_cast<Int>(a[i]) & kMagnitude) > kMost};
+    for (int l = 0; l < kLanes; ++l) any |= found[l];
+    outside = any;
   });
   return outside == 0;
 }
