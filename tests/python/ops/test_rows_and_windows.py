@@ -358,3 +358,34 @@ def test_sparse_values_beside_dense_ones(rank: int) -> None:
         np.testing.assert_array_equal(run(tf.raw_ops.SparseDenseCwiseAdd(**given)), values + picked)
         np.testing.assert_array_equal(run(tf.raw_ops.SparseDenseCwiseMul(**given)), values * picked)
         np.testing.assert_array_equal(run(tf.raw_ops.SparseDenseCwiseDiv(**given)), values / picked)
+
+
+@pytest.mark.parametrize(
+    "dims, dtype",
+    [
+        ([], np.int32),
+        ([7], np.int32),
+        ([3, 1, 1000], np.int32),
+        ([2, 2**30 - 1], np.int32),
+        ([2**31 - 1], np.int32),
+        ([64, 64], np.int64),
+        ([3, 2**20, 2**30], np.int64),  # just below the numbers that are exact as double
+        ([2**26, 2**26], np.int64),
+        ([3, 5, 2**57], np.int64),
+        ([2**62 - 1, 2], np.int64),
+    ],
+)
+def test_coordinates_of_indices(dims: list[int], dtype: Any) -> None:
+    size = int(np.prod(np.asarray(dims, object))) if dims else 1
+    drawn = np.random.default_rng(len(dims))
+    indices = [0, size - 1, size // 2, *(int(x) for x in drawn.integers(0, size, 600))]
+    want = np.zeros((len(dims), len(indices)), dtype)
+    for i, index in enumerate(indices):
+        for d in reversed(range(len(dims))):
+            index, want[d, i] = divmod(index, dims[d])
+    got = run(tf.unravel_index(tf.constant(indices, dtype), tf.constant(dims, dtype)))
+    np.testing.assert_array_equal(got, want)
+    for wrong in (-1, size):
+        if wrong <= np.iinfo(dtype).max:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="index is out of bound as with dims"):
+                run(tf.unravel_index(tf.constant([0, wrong], dtype), tf.constant(dims, dtype)))

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // In-place updates of rows, ParallelConcat, Empty, Fingerprint, Timestamp and UnravelIndex.
+#include <array>
 #include <chrono>
 
 #include "kernels/cpu/kernel_util.h"
@@ -215,33 +216,55 @@ class UnravelIndexKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const TensorShape shape,
                         ShapeFromValues(indices.rank() == 0 ? Dims{rank} : Dims{rank, n}));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t index = IntValue(indices, i);
-      if (index < 0 || index >= size) return errors::InvalidArgument("index is out of bound as with dims");
-    }
     const Dims sizes = IntValues(dims);
-    if (out->dtype() == DataType::kInt32) {
-      Unravel<uint32_t>(indices.data<int32_t>(), n, sizes, out->data<int32_t>());
-    } else {
-      Unravel<uint64_t>(indices.data<int64_t>(), n, sizes, out->data<int64_t>());
-    }
+    const bool inside = out->dtype() == DataType::kInt32
+                            ? Unravel(indices.data<int32_t>(), n, sizes, size, out->data<int32_t>())
+                            : Unravel(indices.data<int64_t>(), n, sizes, size, out->data<int64_t>());
+    if (!inside) return errors::InvalidArgument("index is out of bound as with dims");
     return Status();
   }
 
  private:
-  // Row d of `to`: the coordinates along dimension d. An index fits its type, and so do the sizes below it.
-  template <typename Unsigned, typename T>
-  static void Unravel(const T* indices, int64_t n, const Dims& sizes, T* to) {
-    const int64_t rank = static_cast<int64_t>(sizes.size());
-    for (int64_t i = 0; i < n; ++i) {
-      auto index = static_cast<Unsigned>(indices[i]);
-      for (int64_t d = rank - 1; d >= 0; --d) {
-        const auto size = static_cast<uint64_t>(sizes[static_cast<uint32_t>(d)]);
-        const bool fits = size <= std::numeric_limits<Unsigned>::max();  // if not, it exceeds the index
-        const Unsigned at = fits ? index % static_cast<Unsigned>(size) : index;
-        index = fits ? index / static_cast<Unsigned>(size) : 0;
-        to[d * n + i] = static_cast<T>(at);
+  // Row d of `to`: the coordinates along dimension d. False: an index is not below `size`.
+  template <typename T>
+  static bool Unravel(const T* indices, int64_t n, const Dims& sizes, int64_t size, T* to) {
+    constexpr int64_t kExact = int64_t{1} << 52;  // all smaller numbers are exact as double
+    constexpr int64_t kBlock = 256;
+    std::array<int64_t, kBlock> rest;
+    for (int64_t first = 0; first < n; first += kBlock) {
+      const int64_t count = std::min(kBlock, n - first);
+      bool inside = true;
+      for (int64_t i = 0; i < count; ++i) {
+        rest[static_cast<size_t>(i)] = indices[first + i];
+        inside &= indices[first + i] >= 0 && static_cast<int64_t>(indices[first + i]) < size;
       }
+      if (!inside) return false;
+      for (size_t d = sizes.size(); d-- > 0;) {
+        T* const row = to + static_cast<int64_t>(d) * n + first;
+        size <= kExact ? DivideByInverse(rest.data(), count, sizes[d], row)
+                       : Divide(rest.data(), count, sizes[d], row);
+      }
+    }
+    return true;
+  }
+  // Quotients to `rest`, remainders to `to`.
+  template <typename T>
+  static void Divide(int64_t* rest, int64_t count, int64_t divisor, T* to) {
+    for (int64_t i = 0; i < count; ++i) {
+      to[i] = static_cast<T>(rest[i] % divisor);
+      rest[i] /= divisor;
+    }
+  }
+  // The product differs from the quotient by less than 1, so the quotient by at most 1.
+  template <typename T>
+  static void DivideByInverse(int64_t* rest, int64_t count, int64_t divisor, T* to) {
+    const double inverse = 1 / static_cast<double>(divisor);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto quotient = static_cast<int64_t>(static_cast<double>(rest[i]) * inverse);
+      const int64_t remainder = rest[i] - quotient * divisor;
+      const int64_t missing = (remainder >= divisor ? 1 : 0) - (remainder < 0 ? 1 : 0);
+      rest[i] = quotient + missing;
+      to[i] = static_cast<T>(remainder - missing * divisor);
     }
   }
 };
