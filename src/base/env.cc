@@ -112,7 +112,7 @@ class PosixWritableFile : public WritableFile {
 
   Status Flush() override {
     MR_RETURN_IF_ERROR(CheckOpen());
-    const Status status = WriteAll(buffer_);
+    Status status = WriteAll(buffer_);
     buffer_.clear();
     return status;
   }
