@@ -130,7 +130,9 @@ class DataTest(program.ProgramTest):
         self.assertEqual(self.run_json("data", "model")["elements"], 5)
         process = subprocess.run([program.PROGRAM, "data", "-", "--elements=1"], input=(PIPELINE + VERSIONS).encode(),
                                  capture_output=True, timeout=60, check=True)
-        self.assertIn(b"bottleneck: Sleep slow", process.stdout)
+        # On a busy machine another stage may be the bottleneck of one element.
+        self.assertIn(b"batch: int64 [?]; 5 elements", process.stdout)
+        self.assertRegex(process.stdout, rb"\n +Sleep slow +\d+ ")
 
     def test_placeholders_are_fed(self):
         fed = PIPELINE.replace(number("ten", 10), """node { name: "ten" op: "Placeholder"
