@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Compares the registered ops with the table in tests/data/ops_signatures.txt, in both directions.
+// Compares the registered ops with the table in tests/data/ops_signatures.txt, in both directions. Ops that
+// TensorFlow does not have need no row there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,6 +84,17 @@ Table ReadTable() {
   return table;
 }
 
+// All ops of TensorFlow 1.15 with a Python wrapper.
+std::set<std::string> OpsOfTensorFlow() {
+  std::set<std::string> ops;
+  std::ifstream file(MR_TEST_DATA "/../../src/python/tables/op_names.txt");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (!line.empty() && line[0] != '#') ops.insert(line.substr(0, line.find(' ')));
+  }
+  return ops;
+}
+
 class SignaturesTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -96,11 +108,16 @@ class SignaturesTest : public ::testing::Test {
   Table table_;
 };
 
-TEST_F(SignaturesTest, EveryRegisteredOpIsAsInTheTable) {
+TEST_F(SignaturesTest, EveryRegisteredOpOfTensorFlowIsAsInTheTable) {
+  const std::set<std::string> of_tensorflow = OpsOfTensorFlow();
+  ASSERT_GT(of_tensorflow.size(), 1000u) << "src/python/tables/op_names.txt is not there";
   for (const OpRegistration* op : registry_.All()) {
     const auto row = table_.find(op->def.name);
-    ASSERT_NE(row, table_.end()) << op->def.name << " is not in the table";
-    EXPECT_EQ(Signature(op->def), row->second) << op->def.name;
+    if (row == table_.end()) {
+      EXPECT_FALSE(of_tensorflow.contains(op->def.name)) << op->def.name << " is not in the table";
+    } else {
+      EXPECT_EQ(Signature(op->def), row->second) << op->def.name;
+    }
   }
 }
 

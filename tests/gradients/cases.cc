@@ -4,6 +4,11 @@
 
 #include <cmath>
 #include <filesystem>
+#include <set>
+
+#include "autodiff/gradient_registry.h"
+#include "op/op_registry.h"
+#include "ops/register.h"
 
 namespace millrace {
 namespace {
@@ -15,6 +20,37 @@ struct List {
 std::vector<List>& Lists() {
   static auto* const lists = new std::vector<List>;
   return *lists;
+}
+
+using Operands = ElementwiseForm::Operands;
+
+// Whether the op computes y = f(x) or z = f(x, y) element by element, without changing the type.
+bool IsPlainElementwise(const OpRegistration& op) {
+  const ElementwiseForm& form = op.elementwise;
+  return (form.operands == Operands::kOne || form.operands == Operands::kBroadcast) &&
+         form.result == ElementwiseForm::Result::kSame;
+}
+
+// An element-wise op without a case of its own is tested with values between 0.2 and 0.9. An op that is not
+// smooth or not defined there needs a case.
+void AddDefaultCases(std::vector<GradientCase>* cases) {
+  std::set<std::string> tested;
+  for (const GradientCase& c : *cases) tested.insert(c.op);
+  for (const OpFamily& family : OpFamilies()) {
+    OpRegistry registry;
+    family.register_ops(registry).IgnoreError("CasesAreInTheFamiliesOfTheirOps tests it");
+    for (const OpRegistration* op : registry.All()) {
+      const std::string& name = op->def.name;
+      const auto gradient = GradientRegistry::Global().LookUp(name);
+      const bool has_gradient = gradient.ok() && (*gradient)->fn != nullptr;
+      if (!IsPlainElementwise(*op) || !has_gradient || tested.contains(name)) continue;
+      std::vector<Tensor> xs = {Values({2, 3}, 0.2, 0.9)};
+      if (op->elementwise.operands == Operands::kBroadcast) xs.push_back(Values({3}, 0.2, 0.9, 5));
+      cases->push_back(OneOp(name, std::move(xs)));
+      cases->back().label = "default";
+      cases->back().family = family.name;
+    }
+  }
 }
 
 }  // namespace
@@ -32,6 +68,7 @@ const std::vector<GradientCase>& AllGradientCases() {
         all->push_back(std::move(c));
       }
     }
+    AddDefaultCases(all);
     return all;
   }();
   return *cases;

@@ -42,7 +42,7 @@ class GradientCaseList {
   using Make = std::vector<GradientCase> (*)();
   explicit GradientCaseList(Make cases, const char* file = __builtin_FILE());
 };
-// The cases of all lists.
+// The cases of all lists, and a case for each element-wise op that has none there.
 const std::vector<GradientCase>& AllGradientCases();
 
 }  // namespace millrace

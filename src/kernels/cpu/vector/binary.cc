@@ -14,6 +14,12 @@ namespace {
 
 bool WritesBool(BinaryOp op) { return op >= BinaryOp::kEqual && op <= BinaryOp::kLogicalOr; }
 
+constexpr double kFloatNs[] = {
+#define MR_BINARY_ROW(name, types, ns, ...) ns,
+    MR_BINARY_OPS(MR_BINARY_ROW)
+#undef MR_BINARY_ROW
+};
+
 enum class Form { kSame, kLeft, kRight };
 
 template <DataType kType, Form kForm, int kOp>
@@ -76,30 +82,11 @@ const BinaryFns* FindBinary(BinaryOp op, DataType type) {
 DataType BinaryResultType(BinaryOp op, DataType type) { return WritesBool(op) ? DataType::kBool : type; }
 
 double BinaryCostNs(BinaryOp op, DataType type) {
-  switch (op) {
-    case BinaryOp::kPow:
-      return type == DataType::kFloat ? 2 : 10;
-    case BinaryOp::kMod:
-    case BinaryOp::kFloorMod:
-    case BinaryOp::kAtan2:
-    case BinaryOp::kNextAfter:
-      return 10;
-    case BinaryOp::kIgamma:
-    case BinaryOp::kIgammac:
-    case BinaryOp::kIgammaGradA:
-    case BinaryOp::kGammaSampleGrad:
-    case BinaryOp::kPolygamma:
-    case BinaryOp::kZeta:
-      return 300;
-    case BinaryOp::kSoftplusGrad:
-    case BinaryOp::kXlogy:
-      return 1;
-    case BinaryOp::kDiv:
-    case BinaryOp::kFloorDiv:
-      return IsIntegerPlainType(PlainTypeOf(type)) ? 3 : 0.3;
-    default:
-      return IsComplex(type) ? 1 : 0.2;
-  }
+  const double ns = kFloatNs[static_cast<size_t>(op)];
+  if (op == BinaryOp::kPow && type != DataType::kFloat) return 5 * ns;
+  if ((op == BinaryOp::kDiv || op == BinaryOp::kFloorDiv) && IsIntegerPlainType(PlainTypeOf(type)))
+    return 10 * ns;
+  return IsComplex(type) ? std::max(ns, 1.0) : ns;
 }
 
 }  // namespace millrace::cpu

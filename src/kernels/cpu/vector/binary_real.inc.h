@@ -1,6 +1,70 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The binary functions of float and double for one instruction set.
+// The binary ops, and their functions of float and double for one instruction set.
+//
+// A line for each op: its name, which is that of the op in graphs and with a k the enumerator; the types of
+// its kernel for which there are functions (Types in kernels/cpu/math/binary.cc); nanoseconds for a float;
+// and the functions of a vector V of elements T, or {} for ops whose functions are in binary_plain.inc.h or
+// binary_scalar.cc, as are those of other types.
+#ifndef MR_BINARY_OPS
+#define MR_BINARY_OPS(X)                                                                                \
+  X(Add, Numbers, 0.2, All<T, Add<V>>()) /* integers wrap on overflow, here and below */                \
+  X(Sub, Numbers, 0.2, All<T, Sub<V>>())                                                                \
+  X(Mul, Numbers, 0.2, All<T, Mul<V>>())                                                                \
+  /* Div, RealDiv and TruncateDiv; integers truncate; lowest / -1 wraps to lowest */                    \
+  X(Div, Numbers, 0.3, All<T, Div<V>>())                                                                \
+  X(FloorDiv, Reals, 0.3, All<T, FloorDiv<V>>())                                                        \
+  /* Mod and TruncateMod: the sign of the dividend */                                                   \
+  X(Mod, Reals, 10, {})                                                                                 \
+  X(FloorMod, Reals, 10, {})                                                                            \
+  X(Pow, Numbers, 2, {}) /* integers: false where an exponent is negative */                            \
+  /* a < b ? b : a, so that a NaN in a is kept and one in b is ignored */                               \
+  X(Maximum, Reals, 0.2, All<T, Maximum<V>>())                                                          \
+  X(Minimum, Reals, 0.2, All<T, Minimum<V>>()) /* b < a ? b : a */                                      \
+  X(SquaredDifference, Numbers, 0.2, All<T, SquaredDifference<V>>())                                    \
+  X(Atan2, Floats, 10, {})                                                                              \
+  X(DivNoNan, Inexact, 0.2, All<T, DivNoNan<V>>()) /* 0 where b is 0 */                                 \
+  X(Xdivy, Inexact, 0.2, All<T, Xdivy<V>>())       /* 0 where a is 0 */                                 \
+  X(Xlogy, Inexact, 1, All<T, Xlogy<V>>())         /* 0 where a is 0 */                                 \
+  X(MulNoNan, Inexact, 0.2, {})                    /* 0 where b is 0 */                                 \
+  X(NextAfter, PlainFloats, 10, {})                                                                     \
+  X(Igamma, PlainFloats, 300, {}) /* this and the next five: special.h */                               \
+  X(Igammac, PlainFloats, 300, {})                                                                      \
+  X(IgammaGradA, PlainFloats, 300, {})                                                                  \
+  X(RandomGammaGrad, PlainFloats, 300, {})                                                              \
+  X(Polygamma, PlainFloats, 300, {})                                                                    \
+  X(Zeta, PlainFloats, 300, {})                                                                         \
+  X(BitwiseAnd, Integers, 0.2, {}) /* integers only, as are the next four */                            \
+  X(BitwiseOr, Integers, 0.2, {})                                                                       \
+  X(BitwiseXor, Integers, 0.2, {})                                                                      \
+  X(LeftShift, Integers, 0.2, {})  /* the distance is clamped to [0, bits - 1] */                       \
+  X(RightShift, Integers, 0.2, {}) /* arithmetic: keeps the sign */                                     \
+  X(Equal, Comparable, 0.2, {})    /* this and the next five write bool */                              \
+  X(NotEqual, Comparable, 0.2, {})                                                                      \
+  X(Less, Reals, 0.2, {})                                                                               \
+  X(LessEqual, Reals, 0.2, {})                                                                          \
+  X(Greater, Reals, 0.2, {})                                                                            \
+  X(GreaterEqual, Reals, 0.2, {})                                                                       \
+  X(LogicalAnd, Fixed, 0.2, {}) /* bool only */                                                         \
+  X(LogicalOr, Fixed, 0.2, {})                                                                          \
+  /* Gradients, to the end of the list: equal shapes only. Inputs are (y, dy) for the first five and */ \
+  /* (gradients, features or outputs) for the others. Of complex numbers SqrtGrad, RsqrtGrad and */     \
+  /* ReciprocalGrad conjugate y first. */                                                               \
+  X(SigmoidGrad, Inexact, 0.2, Same<T, SigmoidGrad<V>>())       /* dy * y * (1 - y) */                  \
+  X(TanhGrad, Inexact, 0.2, Same<T, TanhGrad<V>>())             /* dy * (1 - y * y) */                  \
+  X(SqrtGrad, Inexact, 0.2, Same<T, SqrtGrad<V>>())             /* dy * 0.5 / y */                      \
+  X(RsqrtGrad, Inexact, 0.2, Same<T, RsqrtGrad<V>>())           /* dy * -0.5 * y^3 */                   \
+  X(ReciprocalGrad, Inexact, 0.2, Same<T, ReciprocalGrad<V>>()) /* -dy * y * y */                       \
+  X(ReluGrad, Reals, 0.2, Same<T, ReluGrad<V>>())               /* g where f > 0, else 0 */             \
+  X(Relu6Grad, Reals, 0.2, Same<T, Relu6Grad<V>>())             /* g where 0 < f < 6, else 0 */         \
+  X(EluGrad, Floats, 0.2, Same<T, EluGrad<V>>()) /* by outputs: out < 0 ? (out + 1) * g : g */          \
+  /* by outputs: out < 0 ? (out + scale * alpha) * g : scale * g */                                     \
+  X(SeluGrad, Floats, 0.2, Same<T, SeluGrad<V>>())                                                      \
+  X(SoftplusGrad, Floats, 1, Same<T, SoftplusGrad<V>>())   /* g / (exp(-f) + 1) */                      \
+  X(SoftsignGrad, Floats, 0.2, Same<T, SoftsignGrad<V>>()) /* g / (1 + |f|)^2 */
+#endif
+
+#ifndef MR_ONLY_BINARY_OPS
 #include "kernels/cpu/vector/math.inc.h"
 #include "kernels/cpu/vector/tables.h"
 
@@ -139,28 +203,9 @@ constexpr BinaryFns Same() {
 template <typename T>
 constexpr void AddOps(BinaryFns* table) {
   using V = typename Fp<T>::Vec;
-  table[(int)BinaryOp::kAdd] = All<T, Add<V>>();
-  table[(int)BinaryOp::kSub] = All<T, Sub<V>>();
-  table[(int)BinaryOp::kMul] = All<T, Mul<V>>();
-  table[(int)BinaryOp::kDiv] = All<T, Div<V>>();
-  table[(int)BinaryOp::kFloorDiv] = All<T, FloorDiv<V>>();
-  table[(int)BinaryOp::kMaximum] = All<T, Maximum<V>>();
-  table[(int)BinaryOp::kMinimum] = All<T, Minimum<V>>();
-  table[(int)BinaryOp::kSquaredDifference] = All<T, SquaredDifference<V>>();
-  table[(int)BinaryOp::kDivNoNan] = All<T, DivNoNan<V>>();
-  table[(int)BinaryOp::kXdivy] = All<T, Xdivy<V>>();
-  table[(int)BinaryOp::kXlogy] = All<T, Xlogy<V>>();
-  table[(int)BinaryOp::kSigmoidGrad] = Same<T, SigmoidGrad<V>>();
-  table[(int)BinaryOp::kTanhGrad] = Same<T, TanhGrad<V>>();
-  table[(int)BinaryOp::kSqrtGrad] = Same<T, SqrtGrad<V>>();
-  table[(int)BinaryOp::kRsqrtGrad] = Same<T, RsqrtGrad<V>>();
-  table[(int)BinaryOp::kReciprocalGrad] = Same<T, ReciprocalGrad<V>>();
-  table[(int)BinaryOp::kReluGrad] = Same<T, ReluGrad<V>>();
-  table[(int)BinaryOp::kRelu6Grad] = Same<T, Relu6Grad<V>>();
-  table[(int)BinaryOp::kEluGrad] = Same<T, EluGrad<V>>();
-  table[(int)BinaryOp::kSeluGrad] = Same<T, SeluGrad<V>>();
-  table[(int)BinaryOp::kSoftplusGrad] = Same<T, SoftplusGrad<V>>();
-  table[(int)BinaryOp::kSoftsignGrad] = Same<T, SoftsignGrad<V>>();
+#define MR_BINARY_ROW(name, types, ns, ...) table[(int)BinaryOp::k##name] = __VA_ARGS__;
+  MR_BINARY_OPS(MR_BINARY_ROW)
+#undef MR_BINARY_ROW
 }
 
 constexpr BinaryRealTable MakeBinaryRealTable() {
@@ -176,3 +221,5 @@ constexpr BinaryRealTable MakeBinaryRealTable() {
 constinit const BinaryRealTable kBinaryRealTable = MakeBinaryRealTable();
 
 }  // namespace millrace::cpu::MR_ISA
+
+#endif  // MR_ONLY_BINARY_OPS

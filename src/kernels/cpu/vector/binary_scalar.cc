@@ -82,7 +82,7 @@ T Floating(T a, T b) {
   if constexpr (kOp == kIgamma) return static_cast<T>(Igamma(a, b));
   if constexpr (kOp == kIgammac) return static_cast<T>(Igammac(a, b));
   if constexpr (kOp == kIgammaGradA) return static_cast<T>(IgammaGradA(a, b));
-  if constexpr (kOp == kGammaSampleGrad) return static_cast<T>(GammaSampleGrad(a, b));
+  if constexpr (kOp == kRandomGammaGrad) return static_cast<T>(GammaSampleGrad(a, b));
   if constexpr (kOp == kPolygamma) return static_cast<T>(Polygamma(a, b));
   if constexpr (kOp == kZeta) return static_cast<T>(Zeta(a, b));
 }
@@ -219,7 +219,7 @@ const BinaryFns* FindInteger(BinaryOp op) {
 template <typename T>
 const BinaryFns* FindFloating(BinaryOp op) {
   return Pick<T, kMod, kFloorMod, kPow, kAtan2, kMulNoNan, kNextAfter, kIgamma, kIgammac, kIgammaGradA,
-              kGammaSampleGrad, kPolygamma, kZeta>(op);
+              kRandomGammaGrad, kPolygamma, kZeta>(op);
 }
 template <typename T>
 const BinaryFns* FindComplex(BinaryOp op) {

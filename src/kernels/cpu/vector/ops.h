@@ -6,6 +6,9 @@
 
 #include <stdint.h>
 
+#define MR_ONLY_BINARY_OPS
+#include "kernels/cpu/vector/binary_real.inc.h"
+#undef MR_ONLY_BINARY_OPS
 #define MR_ONLY_UNARY_OPS
 #include "kernels/cpu/vector/unary.inc.h"
 #undef MR_ONLY_UNARY_OPS
@@ -25,58 +28,12 @@ enum class UnaryOp : uint8_t {
 // split of an array into calls gives the same bits.
 using UnaryFn = void (*)(const void* in, void* out, int64_t n);
 
+// The list is in binary_real.inc.h. Those from kEqual to kLogicalOr write bool.
 enum class BinaryOp : uint8_t {
-  kAdd,  // integers wrap on overflow, here and below
-  kSub,
-  kMul,
-  kDiv,  // Div, RealDiv, TruncateDiv: integers truncate; lowest / -1 wraps to lowest
-  kFloorDiv,
-  kMod,  // Mod, TruncateMod: the sign of the dividend
-  kFloorMod,
-  kPow,      // integers: false where an exponent is negative
-  kMaximum,  // a < b ? b : a, so that a NaN in a is kept and one in b is ignored
-  kMinimum,  // b < a ? b : a
-  kSquaredDifference,
-  kAtan2,
-  kDivNoNan,  // 0 where b is 0
-  kXdivy,     // 0 where a is 0
-  kXlogy,     // 0 where a is 0
-  kMulNoNan,  // 0 where b is 0
-  kNextAfter,
-  kIgamma,  // this and the next five: special.h
-  kIgammac,
-  kIgammaGradA,
-  kGammaSampleGrad,
-  kPolygamma,
-  kZeta,
-  kBitwiseAnd,  // integers only, as are the next four
-  kBitwiseOr,
-  kBitwiseXor,
-  kLeftShift,   // the distance is clamped to [0, bits - 1]
-  kRightShift,  // arithmetic: keeps the sign
-  kEqual,       // this and the next five write bool
-  kNotEqual,
-  kLess,
-  kLessEqual,
-  kGreater,
-  kGreaterEqual,
-  kLogicalAnd,  // bool only
-  kLogicalOr,
-  // Gradients; equal shapes only. Arguments in the order of the ops' inputs: (y, dy) for the first five,
-  // (gradients, features or outputs) for the others. For complex numbers, y is conjugated first in the third
-  // to the fifth.
-  kSigmoidGrad,     // dy * y * (1 - y)
-  kTanhGrad,        // dy * (1 - y * y)
-  kSqrtGrad,        // dy * 0.5 / y
-  kRsqrtGrad,       // dy * -0.5 * y^3
-  kReciprocalGrad,  // -dy * y * y
-  kReluGrad,        // g where f > 0, else 0
-  kRelu6Grad,       // g where 0 < f < 6, else 0
-  kEluGrad,         // by outputs: out < 0 ? (out + 1) * g : g
-  kSeluGrad,        // by outputs: out < 0 ? (out + scale * alpha) * g : scale * g
-  kSoftplusGrad,    // g / (exp(-f) + 1)
-  kSoftsignGrad,    // g / (1 + |f|)^2
-  kCount,
+#define MR_BINARY_ROW(name, types, ns, ...) k##name,
+  MR_BINARY_OPS(MR_BINARY_ROW)
+#undef MR_BINARY_ROW
+      kCount,
 };
 
 // Reads a and b, writes out. Returns false if an integer was divided by zero (the quotient is then 0) or had
