@@ -49,10 +49,59 @@ TEST(TensorPrint, IntegersAndBooleansAreRightAligned) {
   EXPECT_EQ(Print<int32_t>({1, -10, 100}), "[  1 -10 100]");
   EXPECT_EQ(Tensor::Of({{true, false}})->ToString(), "[[ True False]]");
   EXPECT_EQ(Print<uint8_t>({0, 255}), "[  0 255]");
+  // Columns of booleans have room for "False" even where there is none.
+  EXPECT_EQ(Tensor::Of({{true, true}, {true, true}})->ToString(), "[[ True  True]\n [ True  True]]");
+  EXPECT_EQ(Tensor::Scalar(true).ToString(), "True");
 }
 
 TEST(TensorPrint, ComplexNumbersHaveTwoColumns) {
   EXPECT_EQ(Print<complex128>({{1, 2}, {-0.5, -1.25}}), "[ 1. +2.j   -0.5-1.25j]");
+  EXPECT_EQ(Print<complex64>({{1, NAN}, {2, 0}}), "[1.+nanj 2. +0.j]");
+  EXPECT_EQ(Print<complex64>({{0, 1}, {0, 100}}), "[0.  +1.j 0.+100.j]");
+}
+
+TEST(TensorPrint, ComplexNumbersAloneAreInParentheses) {
+  EXPECT_EQ(Tensor::Scalar(complex64(1, -2)).ToString(), "(1-2j)");
+  EXPECT_EQ(Tensor::Scalar(complex64(1.f / 3, 2.5f)).ToString(), "(0.33333334+2.5j)");
+  EXPECT_EQ(Tensor::Scalar(complex128(1e20, -2)).ToString(), "(1e+20-2j)");
+  EXPECT_EQ(Tensor::Scalar(complex128(NAN, -INFINITY)).ToString(), "(nan-infj)");
+  EXPECT_EQ(Tensor::Scalar(complex128(0, 2)).ToString(), "2j");
+  EXPECT_EQ(Tensor::Scalar(complex128(-0.0, -0.0)).ToString(), "(-0-0j)");
+}
+
+TEST(TensorPrint, HalvesHaveTheirOwnShortestDigits) {
+  const auto halves = [](std::initializer_list<float> values) {
+    std::vector<half> v;
+    for (const float f : values) v.emplace_back(f);
+    return Tensor::Vector(v).ToString();
+  };
+  EXPECT_EQ(halves({0.1f, 0.2f, 0.3f}), "[0.1 0.2 0.3]");
+  EXPECT_EQ(halves({1.f / 3, 2.f / 3, 1000.f / 3}), "[  0.3333   0.6665 333.2   ]");
+  EXPECT_EQ(halves({1e-3f, 1000.5f}), "[1.0004e-03 1.0005e+03]");
+  EXPECT_EQ(halves({65504, 1}), "[6.55e+04 1.00e+00]");
+  EXPECT_EQ(halves({-26384, 1e9f}), "[-26384.     inf]");
+  EXPECT_EQ(Tensor::Scalar(half(1.f / 3)).ToString(), "0.3333");
+  EXPECT_EQ(Tensor::Scalar(half(1e-7f)).ToString(), "1e-07");
+  EXPECT_EQ(Tensor::Scalar(half(65504.f)).ToString(), "65500.0");
+}
+
+TEST(TensorPrint, DigitsBehindTheShortestOnesAreThoseOfTheNumber) {
+  EXPECT_EQ(Print<float>({2.718281828e5f, 2.718281828f}), "[2.7182819e+05 2.7182817e+00]");
+  EXPECT_EQ(Print<float>({0.03f, 1.2345678e5f}), "[2.9999999e-02 1.2345678e+05]");
+  EXPECT_EQ(Print<float>({81530144, 4866183}), "[81530144.  4866183.]");
+  EXPECT_EQ(Tensor::Scalar(12345679104.f).ToString(), "12345679000.0");
+}
+
+TEST(TensorPrint, TheRangeIsThatOfTheType) {
+  // 1000 as a float, a little more as a double.
+  EXPECT_EQ(Print<float>({1.f / 3, 2.f / 3, 1e3f / 3}), "[  0.33333334   0.6666667  333.33334   ]");
+  EXPECT_EQ(Print<double>({1e100, 1}), "[1.e+100 1.e+000]");
+}
+
+TEST(TensorPrint, TextsAreQuotedAsBytesAre) {
+  const std::string odd("\0\x01\x7f\xc3\xbc\xff\\", 7);
+  EXPECT_EQ(Tensor::Scalar(odd).ToString(), "'\\x00\\x01\\x7f\\xc3\\xbc\\xff\\\\'");
+  EXPECT_EQ(Print<std::string>({"a'b", "a\"b", "'\"", ""}), "[\"a'b\" 'a\"b' '\\'\"' '']");
 }
 
 TEST(TensorPrint, ScalarsAreWrittenAsPythonDoes) {
@@ -69,7 +118,7 @@ TEST(TensorPrint, DimensionsNest) {
   EXPECT_EQ(Print<double>(std::vector<double>(8), {2, 2, 2}),
             "[[[0. 0.]\n  [0. 0.]]\n\n [[0. 0.]\n  [0. 0.]]]");
   EXPECT_EQ(Print<float>({}, {0}), "[]");
-  EXPECT_EQ(Print<float>({}, {2, 0}), "[] of shape [2,0]");
+  EXPECT_EQ(Print<float>({}, {2, 0}), "[]");
 }
 
 TEST(TensorPrint, LinesAreBroken) {
@@ -85,6 +134,12 @@ TEST(TensorPrint, LinesAreBroken) {
   EXPECT_EQ(Print(sevenths, {1, 1, 7}),
             "[[[0.         0.14285714 0.28571429 0.42857143 0.57142857 0.71428571\n"
             "   0.85714286]]]");
+  // No line ends with the spaces of a column.
+  std::vector<double> eighths(9, 0.5);
+  eighths[0] = 0.123456789;
+  EXPECT_EQ(Print(eighths),
+            "[0.12345679 0.5        0.5        0.5        0.5        0.5\n"
+            " 0.5        0.5        0.5       ]");
 }
 
 TEST(TensorPrint, TheMiddleOfManyElementsIsLeftOut) {

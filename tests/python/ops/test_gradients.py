@@ -94,6 +94,14 @@ def test_gradients_end_at_integers_strings_and_stops(session: Any) -> None:
     np.testing.assert_allclose(session.run(g), 2 * 3 * np.array([1.5, 2.5]))
 
 
+def test_override_maps_are_dictionaries_of_strings() -> None:
+    graph = tf.get_default_graph()
+    for wrong in (3, {3: "a"}, {"a": 3}):
+        with pytest.raises(TypeError, match="^op_type_map must be a dictionary mapping strings to strings$"):
+            with graph.gradient_override_map(wrong):  # type: ignore[arg-type]
+                pass
+
+
 def test_an_op_without_gradient_is_an_error() -> None:
     # An op without a gradient.
     x = tf.constant([1.0, 2.0])

@@ -294,19 +294,19 @@ class GraphScopes(_Base):
     @contextmanager
     def _kernel_label_map(self, op_to_kernel_label_map: dict[str, str]) -> Iterator[None]:
         """Operations made in the context use kernels with a label, by type of op."""
-        yield from self._with_map("_op_to_kernel_label_map", op_to_kernel_label_map)
+        yield from self._with_map("_op_to_kernel_label_map", op_to_kernel_label_map, "op_to_kernel_label_map")
 
     @contextmanager
     def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
         """Operations made in the context have the gradient of another op: {"Sqrt": "MySqrt"}."""
-        yield from self._with_map("_gradient_override_map", op_type_map)
+        yield from self._with_map("_gradient_override_map", op_type_map, "op_type_map")
 
-    def _with_map(self, attribute: str, changes: dict[str, str]) -> Iterator[None]:
+    def _with_map(self, attribute: str, changes: dict[str, str], argument: str) -> Iterator[None]:
         if not isinstance(changes, dict):
-            raise TypeError("%s must be a dictionary mapping strings to strings" % attribute.strip("_"))
+            raise TypeError("%s must be a dictionary mapping strings to strings" % argument)
         for key, value in changes.items():
             if not (isinstance(key, str) and isinstance(value, str)):
-                raise TypeError("%s must be a dictionary mapping strings to strings" % attribute.strip("_"))
+                raise TypeError("%s must be a dictionary mapping strings to strings" % argument)
         old = getattr(self, attribute)
         setattr(self, attribute, {**old, **changes})
         with self._slow():
