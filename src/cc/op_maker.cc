@@ -27,27 +27,36 @@ OpAttrs::Values& OpAttrs::Own() {
   return *values_;
 }
 
-void OpAttrs::Set(const char* name, std::string_view value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, int64_t value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, float value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, bool value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, DataType value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, const PartialShape& value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, const Tensor& value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, const std::vector<std::string>& value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, const std::vector<int64_t>& value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, const std::vector<float>& value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, const std::vector<bool>& value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, const std::vector<DataType>& value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, const std::vector<PartialShape>& value) { Own().map.Set(name, value); }
-void OpAttrs::Set(const char* name, const std::vector<Tensor>& value) { Own().map.Set(name, value); }
+namespace {
+// No op has an attribute of this name, so that OpMaker reports it.
+const char* Named(const char* name) { return name == nullptr ? "(null)" : name; }
+}  // namespace
+
+void OpAttrs::Set(const char* name, std::string_view value) { Own().map.Set(Named(name), value); }
+void OpAttrs::Set(const char* name, int64_t value) { Own().map.Set(Named(name), value); }
+void OpAttrs::Set(const char* name, float value) { Own().map.Set(Named(name), value); }
+void OpAttrs::Set(const char* name, bool value) { Own().map.Set(Named(name), value); }
+void OpAttrs::Set(const char* name, DataType value) { Own().map.Set(Named(name), value); }
+void OpAttrs::Set(const char* name, const PartialShape& value) { Own().map.Set(Named(name), value); }
+void OpAttrs::Set(const char* name, const Tensor& value) { Own().map.Set(Named(name), value); }
+void OpAttrs::Set(const char* name, const std::vector<std::string>& value) {
+  Own().map.Set(Named(name), value);
+}
+void OpAttrs::Set(const char* name, const std::vector<int64_t>& value) { Own().map.Set(Named(name), value); }
+void OpAttrs::Set(const char* name, const std::vector<float>& value) { Own().map.Set(Named(name), value); }
+void OpAttrs::Set(const char* name, const std::vector<bool>& value) { Own().map.Set(Named(name), value); }
+void OpAttrs::Set(const char* name, const std::vector<DataType>& value) { Own().map.Set(Named(name), value); }
+void OpAttrs::Set(const char* name, const std::vector<PartialShape>& value) {
+  Own().map.Set(Named(name), value);
+}
+void OpAttrs::Set(const char* name, const std::vector<Tensor>& value) { Own().map.Set(Named(name), value); }
 void OpAttrs::Set(const char* name, const FunctionName& value) {
-  Own().map.Set(name, Values::FunctionOf(value));
+  Own().map.Set(Named(name), Values::FunctionOf(value));
 }
 void OpAttrs::Set(const char* name, const std::vector<FunctionName>& value) {
   std::vector<NameAttrList> functions;
   for (const FunctionName& function : value) functions.push_back(Values::FunctionOf(function));
-  Own().map.Set(name, std::move(functions));
+  Own().map.Set(Named(name), std::move(functions));
 }
 
 struct OpMaker::Parts {

@@ -155,7 +155,10 @@ void Scope::UpdateStatus(const Status& error) const { state_->status.Update(erro
 Graph& Scope::graph() const { return state_->graph; }
 const std::string& Scope::path() const { return path_; }
 const std::string& Scope::op_name() const { return op_name_; }
-void Scope::ToGraphDef(tensorflow::GraphDef* def) const { ExportGraphDef(state_->graph, def); }
+void Scope::ToGraphDef(tensorflow::GraphDef* def) const {
+  if (def == nullptr) return UpdateStatus(errors::InvalidArgument("Scope::ToGraphDef: the graph is null"));
+  ExportGraphDef(state_->graph, def);
+}
 
 std::string Scope::NameOf(const Output& tensor) {
   if (!tensor.IsSet()) return "";

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
+#include <vector>
 
 #include "base/strings.h"
 #include "millrace/tensor.h"
@@ -21,13 +22,18 @@ StatusOr<Tensor> Stack(std::initializer_list<Literal> rows) {
       return errors::InvalidArgument("the rows of a list differ in shape: ", first.shape(), " and ",
                                      row.tensor().shape());
     }
+    if (!row.tensor().IsInitialized()) {
+      return errors::InvalidArgument("a row of a list, of type ", first.dtype(), " and shape ", first.shape(),
+                                     ", is not initialized");
+    }
   }
   if (first.dtype() != DataType::kString && DataTypeSize(first.dtype()) == 0) {
     return errors::InvalidArgument("no list of ", first.dtype());
   }
-  TensorShape shape = first.shape();
-  if (shape.rank() == TensorShape::kMaxRank) return errors::InvalidArgument("a list is nested too deeply");
-  shape.InsertDim(0, static_cast<int64_t>(rows.size()));
+  if (first.rank() == TensorShape::kMaxRank) return errors::InvalidArgument("a list is nested too deeply");
+  std::vector<int64_t> dims = {static_cast<int64_t>(rows.size())};
+  dims.insert(dims.end(), first.shape().dims().begin(), first.shape().dims().end());
+  MR_ASSIGN_OR_RETURN(const TensorShape shape, TensorShape::Make(dims));
   MR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(first.dtype(), shape));
   int64_t begin = 0;
   for (const Literal& row : rows) {

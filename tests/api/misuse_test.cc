@@ -87,6 +87,18 @@ TEST(TensorMisuse, SizesThatCannotBeAreErrors) {
   ExpectError(Tensor::Of({1, "a"}));
   const Tensor huge(DataType::kFloat, TensorShape({int64_t{1} << 60}));
   EXPECT_FALSE(huge.IsInitialized());
+  const Tensor none(DataType::kFloat, TensorShape({0, kHuge / 2}));
+  ExpectError(Tensor::Of({none, none, none}));
+}
+
+TEST(TensorMisuse, ListsOfUninitializedTensorsAreErrors) {
+  Tensor moved = Tensor::Vector({1.f});
+  const Tensor taken = std::move(moved);
+  ExpectNames(Tensor::Of({moved, taken}).status(), "not initialized");  // NOLINT(bugprone-use-after-move)
+  ExpectNames(Tensor::Of({taken, moved}).status(), "not initialized");  // NOLINT(bugprone-use-after-move)
+  Tensor cleared = Tensor::Vector({"text"});
+  cleared.Clear();
+  ExpectNames(Tensor::Of({cleared, Tensor::Vector({"a"})}).status(), "not initialized");
 }
 
 // --- Graphs
@@ -155,6 +167,18 @@ TEST(ScopeMisuse, WrongTypesRanksAndNamesNameTheOp) {
     maker.SetAttr("no_such_attribute", int64_t{1});
     EXPECT_EQ(maker.Finish(), nullptr);
     ExpectError(scope.status());
+  }
+  {
+    const Scope scope = Scope::NewRootScope();
+    OpMaker maker(scope, "NoOp", {});
+    maker.SetAttr(nullptr, int64_t{1});
+    EXPECT_EQ(maker.Finish(), nullptr);
+    ExpectNames(scope.status(), "(null)");
+  }
+  {
+    const Scope scope = Scope::NewRootScope();
+    scope.ToGraphDef(nullptr);
+    ExpectNames(scope.status(), "ToGraphDef");
   }
 }
 
