@@ -73,7 +73,8 @@ void Background::Run(CancellationManager& caller, Work work, Done done) {
   if (!no_thread.empty()) {
     if (!request->Claim()) return;
     caller.Deregister(request->token);
-    return request->End(errors::ResourceExhausted("No thread for an input pipeline: ", no_thread));
+    return request->End(
+        errors::ResourceExhausted("Could not start a thread for an input pipeline: ", no_thread));
   }
   MutexLock lock(state_->mu);
   state_->waiting.push_back(request);

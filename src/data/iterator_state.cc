@@ -28,7 +28,7 @@ StatusOr<IteratorState> IteratorState::DecodeVariant(VariantData data) {
   }
   if (!keys.empty() || state.values.size() != data.tensors.size()) {
     return errors::DataLoss("The saved state of an iterator has ", data.tensors.size(),
-                            " values, which are not what its keys say");
+                            " values, which do not match its keys");
   }
   return state;
 }
@@ -74,7 +74,7 @@ StatusOr<Tensor> StateReader::Value(std::string_view key) const {
 StatusOr<int64_t> StateReader::Int(std::string_view key) const {
   MR_ASSIGN_OR_RETURN(const Tensor value, Value(key));
   if (value.dtype() == DataType::kInt64 && value.num_elements() == 1) return value.scalar<int64_t>();
-  return errors::DataLoss("'", scope_, key, "' in the saved state of the iterator is no number");
+  return errors::DataLoss("'", scope_, key, "' in the saved state of the iterator is not a number");
 }
 
 StatusOr<int64_t> StateReader::Count(std::string_view key, int64_t limit) const {
@@ -86,7 +86,7 @@ StatusOr<int64_t> StateReader::Count(std::string_view key, int64_t limit) const 
 StatusOr<std::string> StateReader::Text(std::string_view key) const {
   MR_ASSIGN_OR_RETURN(const Tensor value, Value(key));
   if (value.dtype() == DataType::kString && value.num_elements() == 1) return value.scalar<std::string>();
-  return errors::DataLoss("'", scope_, key, "' in the saved state of the iterator is no text");
+  return errors::DataLoss("'", scope_, key, "' in the saved state of the iterator is not text");
 }
 
 StatusOr<std::vector<Tensor>> StateReader::ReadElement(std::string_view key) const {

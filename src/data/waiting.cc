@@ -36,7 +36,7 @@ Status StageThreads::Start(UniqueFunction<void()> body) {
   try {
     threads_.emplace_back([run = std::move(body)]() mutable { run(); });
   } catch (const std::system_error& e) {
-    return errors::ResourceExhausted("No thread for an input pipeline: ", e.what());
+    return errors::ResourceExhausted("Could not start a thread for an input pipeline: ", e.what());
   }
   return Status();
 }

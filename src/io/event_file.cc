@@ -102,7 +102,7 @@ Status EventWriter::AddSummary(const tensorflow::Summary& summary, int64_t step)
 Status EventWriter::AddSummary(std::string_view serialized, int64_t step) {
   tensorflow::Summary summary;
   if (!summary.ParseFromArray(serialized.data(), static_cast<int>(serialized.size())))
-    return errors::InvalidArgument("The string of ", serialized.size(), " bytes is no Summary");
+    return errors::InvalidArgument("The string of ", serialized.size(), " bytes is not a Summary");
   return AddSummary(summary, step);
 }
 
@@ -190,7 +190,7 @@ Status EventReader::Read(tensorflow::Event* event) {
   const uint64_t offset = records_->offset();
   MR_RETURN_IF_ERROR(records_->Read(&record_));
   if (!event->ParseFromString(record_))
-    return errors::DataLoss("The record at ", offset, " of ", path_, " is no event");
+    return errors::DataLoss("The record at ", offset, " of ", path_, " is not an event");
   return Status();
 }
 

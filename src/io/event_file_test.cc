@@ -91,7 +91,7 @@ TEST_F(EventFileTest, EventsOfAllKinds) {
   ASSERT_TRUE(writer->AddSessionLog(log, 12).ok());
   ASSERT_TRUE(writer->AddRunMetadata(metadata, "step1", 13).ok());
   EXPECT_THAT(writer->AddRunMetadata(metadata, "step1", 14).ToString(), HasSubstr("already used"));
-  EXPECT_THAT(writer->AddSummary(std::string("\x0a\xff", 2), 1).ToString(), HasSubstr("no Summary"));
+  EXPECT_THAT(writer->AddSummary(std::string("\x0a\xff", 2), 1).ToString(), HasSubstr("not a Summary"));
   ASSERT_TRUE(writer->Close().ok());
   const auto events = EventsOf(writer->path());
   ASSERT_EQ(events.size(), 7u);

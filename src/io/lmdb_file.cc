@@ -40,7 +40,7 @@ T Load(std::string_view bytes, size_t at) {
 }  // namespace
 
 Status LmdbFile::Broken(std::string_view what) const {
-  return errors::DataLoss("'", path_, "' is not a sound LMDB database: ", what);
+  return errors::DataLoss("'", path_, "' is not a valid LMDB database: ", what);
 }
 
 StatusOr<std::unique_ptr<LmdbFile>> LmdbFile::Open(Env& env, const std::string& path) {

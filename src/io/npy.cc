@@ -41,7 +41,7 @@ class HeaderParser {
   StatusOr<Header> Parse() {
     Header h;
     bool seen_descr = false, seen_order = false, seen_shape = false;
-    if (!Take('{')) return Bad(what_, "its header is no dictionary");
+    if (!Take('{')) return Bad(what_, "its header is not a dictionary");
     while (!Take('}')) {
       MR_ASSIGN_OR_RETURN(const std::string key, String());
       if (!Take(':')) return Bad(what_, "its header lacks a colon");
@@ -98,7 +98,7 @@ class HeaderParser {
   }
   StatusOr<std::vector<int64_t>> Shape() {
     std::vector<int64_t> shape;
-    if (!Take('(')) return Bad(what_, "its shape is no tuple");
+    if (!Take('(')) return Bad(what_, "its shape is not a tuple");
     while (!Take(')')) {
       SkipSpace();
       size_t digits = 0;
@@ -190,8 +190,7 @@ Status ReadString(std::string_view element, const ElementType& t, const std::str
       const size_t at = t.swap == 4 ? 3 - b : b;
       c |= uint32_t{static_cast<unsigned char>(element[i + at])} << (8 * b);
     }
-    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-      return errors::DataLoss(what, ": a character that is none");
+    if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) return errors::DataLoss(what, ": invalid character");
     AppendUtf8(c, out);
   }
   return Status();
@@ -283,7 +282,7 @@ std::string WithoutSuffix(std::string_view name) {
 StatusOr<Tensor> ParseNpy(std::string_view bytes, const std::string& what) {
   // Strings of no length take none of the bytes, but memory: an archive could hold any number of them.
   const uint64_t most_empty_strings = bytes.size();
-  if (!ConsumePrefix(&bytes, kMagic) || bytes.size() < 2) return Bad(what, "it does not begin as one");
+  if (!ConsumePrefix(&bytes, kMagic) || bytes.size() < 2) return Bad(what, "its magic string is missing");
   const int major = static_cast<unsigned char>(bytes[0]);
   bytes.remove_prefix(2);
   const size_t width = major == 1 ? 2 : 4;
@@ -349,7 +348,8 @@ StatusOr<std::map<std::string, Tensor>> ParseNpz(std::string_view bytes, const s
   for (const ZipMember& member : members) {
     // Members may share their bytes, but only malicious archives do.
     total += std::min<uint64_t>(member.size, kMostUnpacked * bytes.size() + 1);
-    if (total > kMostUnpacked * bytes.size()) return errors::DataLoss(what, ": a size can't be right");
+    if (total > kMostUnpacked * bytes.size())
+      return errors::DataLoss(what, ": its arrays would be larger than its data allows");
     MR_ASSIGN_OR_RETURN(const std::string unpacked, UnpackZipMember(member, what));
     const std::string name = WithoutSuffix(member.name);
     MR_ASSIGN_OR_RETURN(Tensor tensor, ParseNpy(unpacked, StrCat(what, ": ", name)));

@@ -49,7 +49,7 @@ std::string RecordIndex::Bytes() const {
 }
 
 StatusOr<RecordIndex> RecordIndex::Parse(std::string_view bytes, const std::string& what) {
-  if (!bytes.starts_with(kMagic)) return errors::InvalidArgument(what, "; is no index of records");
+  if (!bytes.starts_with(kMagic)) return errors::InvalidArgument(what, "; is not an index of records");
   const auto broken = [&what](std::string_view how) {
     return errors::DataLoss(what, "; broken index of records: ", how);
   };

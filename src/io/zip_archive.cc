@@ -39,7 +39,7 @@ void Append(uint64_t value, int count, std::string* out) {
 }
 
 Status Broken(const std::string& what, std::string_view why) {
-  return errors::DataLoss(what, " is not a sound zip archive: ", why);
+  return errors::DataLoss(what, " is not a valid zip archive: ", why);
 }
 
 struct Directory {

@@ -71,7 +71,7 @@ StatusOr<AttrValue> ParseAttrText(std::string_view type, std::string_view text) 
   tensorflow::AttrValue proto;
   TextError error;
   if (!ParseMessageText(proto_text, UnknownFields::kRefused, &proto, &error)) {
-    return errors::InvalidArgument("'", text, "' is no value of type ", type, " (", error.message,
+    return errors::InvalidArgument("'", text, "' is not a value of type ", type, " (", error.message,
                                    " at column ", error.column, ")");
   }
   MR_ASSIGN_OR_RETURN(AttrValue value, AttrValueFromProto(proto, type));

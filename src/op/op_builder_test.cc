@@ -211,15 +211,15 @@ TEST(OpBuilder, RefusesMalformedAttrs) {
 }
 
 TEST(OpBuilder, RefusesMalformedDefaults) {
-  EXPECT_THAT(AttrError("a: int = x"), HasSubstr("'x' is no value of type int"));
-  EXPECT_THAT(AttrError("a: int ="), HasSubstr("is no value of type int"));
-  EXPECT_THAT(AttrError("a: int = 3 s: 'x'"), HasSubstr("is no value of type int"));
-  EXPECT_THAT(AttrError("a: bool = 2"), HasSubstr("is no value of type bool"));
-  EXPECT_THAT(AttrError("a: string = x"), HasSubstr("is no value of type string"));
-  EXPECT_THAT(AttrError("a: string = 'x"), HasSubstr("is no value of type string"));
-  EXPECT_THAT(AttrError("a: type = DT_FLOTA"), HasSubstr("is no value of type type"));
+  EXPECT_THAT(AttrError("a: int = x"), HasSubstr("'x' is not a value of type int"));
+  EXPECT_THAT(AttrError("a: int ="), HasSubstr("is not a value of type int"));
+  EXPECT_THAT(AttrError("a: int = 3 s: 'x'"), HasSubstr("is not a value of type int"));
+  EXPECT_THAT(AttrError("a: bool = 2"), HasSubstr("is not a value of type bool"));
+  EXPECT_THAT(AttrError("a: string = x"), HasSubstr("is not a value of type string"));
+  EXPECT_THAT(AttrError("a: string = 'x"), HasSubstr("is not a value of type string"));
+  EXPECT_THAT(AttrError("a: type = DT_FLOTA"), HasSubstr("is not a value of type type"));
   EXPECT_THAT(AttrError("a: list(int) = 3"), HasSubstr("a list has to begin with '['"));
-  EXPECT_THAT(AttrError("a: list(int) = [1, 2"), HasSubstr("is no value of type list(int)"));
+  EXPECT_THAT(AttrError("a: list(int) = [1, 2"), HasSubstr("is not a value of type list(int)"));
   EXPECT_THAT(AttrError("a: list(int) = [1] s: 'x'"), HasSubstr("several kinds"));
   EXPECT_THAT(AttrError("a: shape = 3"), HasSubstr("has to be written in braces"));
   EXPECT_THAT(AttrError("a: shape = { dim { size: -3 } }"), HasSubstr("shape"));

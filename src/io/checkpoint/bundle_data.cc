@@ -316,7 +316,7 @@ Status BundleDataReader::ReadStrings(const BundleEntry& entry, Tensor* to) const
     value.resize(length);
   }
   MR_RETURN_IF_ERROR(piece.TakeSum());
-  if (piece.left() != total) return Malformed("its size is not what its lengths add up to");
+  if (piece.left() != total) return Malformed("its size is not the sum of its lengths");
   for (std::string& value : to->flat<std::string>()) {
     MR_RETURN_IF_ERROR(piece.Take(value.data(), value.size()));
   }

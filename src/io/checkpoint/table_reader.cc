@@ -181,7 +181,7 @@ Status TableReader::Start() {
 }
 
 StatusOr<bool> TableReader::Next() {
-  if (!walking_) return errors::FailedPrecondition("the walk through the table was not started, or ended");
+  if (!walking_) return errors::FailedPrecondition("the iterator of the table is not at an entry");
   if (in_block_) {
     MR_ASSIGN_OR_RETURN(const bool there, cursor_.Next());
     if (there) return CountKey();

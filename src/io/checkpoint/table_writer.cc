@@ -99,7 +99,7 @@ Status TableWriter::FlushData() {
 
 Status TableWriter::Add(std::string_view key, std::string_view value) {
   if (num_entries_ > 0 && key <= last_key_) {
-    return errors::FailedPrecondition("keys of a table must rise");
+    return errors::FailedPrecondition("keys of a table must be in ascending order");
   }
   if (key.size() > kMaxTableKey) {
     return errors::InvalidArgument("a key of ", key.size(), " bytes is too long for a table");

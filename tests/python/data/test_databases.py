@@ -176,7 +176,7 @@ def test_lmdb_errors(tmp_path):
     with pytest.raises(tf.errors.NotFoundError, match="none.mdb"):
         lmdb_elements([str(tmp_path / "none.mdb")])
     (tmp_path / "text.mdb").write_text("x" * 9000)
-    with pytest.raises(tf.errors.DataLossError, match="not a sound LMDB database"):
+    with pytest.raises(tf.errors.DataLossError, match="not a valid LMDB database"):
         lmdb_elements([str(tmp_path / "text.mdb")])
 
 

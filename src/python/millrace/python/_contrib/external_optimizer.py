@@ -23,7 +23,7 @@ def _flat_gradient(value: Any, var_list: Any) -> Any:
 
 
 class ExternalOptimizerInterface:
-    """Base of optimizers that are no part of the graph; subclasses define `_minimize`."""
+    """Base of optimizers that are not part of the graph; subclasses define `_minimize`."""
 
     def __init__(
         self,

@@ -102,7 +102,7 @@ def attr_value_of_any(value: Any) -> Any:
             else:
                 field.append(getattr(one, kind))
     elif not _fill(message, value):
-        raise TypeError("%r is no value of an attribute" % (value,))
+        raise TypeError("%r is not the value of an attribute" % (value,))
     return message
 
 

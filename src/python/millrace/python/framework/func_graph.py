@@ -24,7 +24,7 @@ CREATORS: list[Any] = []
 
 
 class UnknownArgument:
-    """Represents an argument that is no tensor."""
+    """Represents an argument that is not a tensor."""
 
 
 class FuncGraph(CaptureGraph):

@@ -161,7 +161,7 @@ def subtract(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
-    """Returns `scalar * x` for a tensor or IndexedSlices; ValueError where `scalar` is no scalar."""
+    """Returns `scalar * x` for a tensor or IndexedSlices; ValueError if `scalar` is not a scalar."""
     x = x if isinstance(x, indexed_slices.IndexedSlices) else ops.convert_to_tensor(x, name="x")
     scalar = ops.convert_to_tensor(scalar, dtype=x.dtype.base_dtype, name="scalar")
     shape = scalar.get_shape()

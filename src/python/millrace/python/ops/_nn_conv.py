@@ -12,7 +12,7 @@ from millrace.python.util import deprecation
 
 
 def _starts_with_channels(data_format: Any) -> bool:
-    """Whether channels come before spatial dimensions; ValueError where the format is no string."""
+    """Whether channels come before spatial dimensions; ValueError if the format is not a string."""
     if not isinstance(data_format, (str, bytes)):
         raise ValueError("data_format must be a string, got: %r" % (data_format,))
     return data_format.startswith("NC") if isinstance(data_format, str) else data_format.startswith(b"NC")

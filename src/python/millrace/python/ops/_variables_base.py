@@ -444,7 +444,7 @@ def colocation_attr(name: str) -> Any:
 
 
 def check_collections(collections: Any) -> Any:
-    """The collections of a variable, by default the global variables; ValueError where they are no list."""
+    """The collections of a variable, by default the global variables; ValueError if they are not a list."""
     if collections is None:
         return [ops.GraphKeys.GLOBAL_VARIABLES]
     if not isinstance(collections, (list, tuple, set)):

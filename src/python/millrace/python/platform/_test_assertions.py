@@ -115,7 +115,7 @@ class TestCase(unittest.TestCase):
         for item in subsequence:
             if not any(item == other for other in rest):
                 self.fail(
-                    "%r is no subsequence of %r, from %r on. %s" % (subsequence, container, item, msg or "")
+                    "%r is not a subsequence of %r, from %r on. %s" % (subsequence, container, item, msg or "")
                 )
 
     def assertContainsExactSubsequence(
@@ -123,7 +123,7 @@ class TestCase(unittest.TestCase):
     ) -> None:  # noqa: N802
         n = len(subsequence)
         if not any(list(container[i : i + n]) == list(subsequence) for i in range(len(container) - n + 1)):
-            self.fail("%r is no part of %r. %s" % (subsequence, container, msg or ""))
+            self.fail("%r is not a part of %r. %s" % (subsequence, container, msg or ""))
 
     def assertTotallyOrdered(self, *groups: Any, **kwargs: Any) -> None:  # noqa: N802
         for i, group in enumerate(groups):

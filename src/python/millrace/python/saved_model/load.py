@@ -203,7 +203,7 @@ def _tensor_of(obj: Any) -> Any:
     if isinstance(obj, tracking.TrackableResource):
         return obj.resource_handle
     if not isinstance(obj, ops.Tensor):
-        raise ValueError("A function captures %s, which is no tensor." % (obj,))
+        raise ValueError("A function captures %s, which is not a tensor." % (obj,))
     return obj
 
 

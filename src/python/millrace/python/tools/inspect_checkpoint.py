@@ -114,7 +114,7 @@ if __name__ == "__main__":
     yes_or_no: dict[str, Any] = {"nargs": "?", "const": True, "type": lambda text: text.lower() == "true"}
     parser.add_argument("--file_name", default="", help="prefix of the checkpoint")
     parser.add_argument("--tensor_name", default="", help="the tensor to print")
-    parser.add_argument("--count_exclude_pattern", default="", help="patterns of what is no parameter")
+    parser.add_argument("--count_exclude_pattern", default="", help="patterns of tensors that are not parameters")
     parser.add_argument("--all_tensors", default=False, help="print all tensors", **yes_or_no)
     parser.add_argument("--all_tensor_names", default=False, help="print the names of all", **yes_or_no)
     parser.add_argument("--printoptions", nargs="*", type=parse_numpy_printoption, help="NumPy's, as k=v")

@@ -93,7 +93,7 @@ class ChiefLease:
             try:
                 self._look()
             except errors.OpError as e:
-                logging.info("The chief's lease is out of reach: %s", e)
+                logging.info("The chief's lease cannot be reached: %s", e)
                 self._drop_session()
             self._ending.wait(0.2 * self._lease_secs)
         self._is_chief = False

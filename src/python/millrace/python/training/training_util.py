@@ -34,7 +34,7 @@ def _graph_or_default(graph: Any) -> Any:
 
 
 def global_step(sess: Any, global_step_tensor: Any) -> int:
-    """Value of the global step in `sess`, as a Python int. Raises TypeError where `sess` is no session."""
+    """Value of the global step in `sess`, as a Python int. Raises TypeError if `sess` is not a session."""
     if context.executing_eagerly():
         return int(global_step_tensor.numpy())
     if not hasattr(sess, "run"):

@@ -42,7 +42,7 @@ def chi_squared(x: Any, bins: int) -> float:
 
 
 def anderson_darling(x: Any) -> float:
-    """The statistic of Anderson and Darling of samples from [0, 1): large values are no uniform numbers."""
+    """The statistic of Anderson and Darling of samples from [0, 1): large values mean that they are not uniform."""
     values = np.clip(np.sort(np.asarray(x, np.float64).reshape(-1)), 1e-300, 1 - 1e-16)
     n = values.size
     i = 2 * np.arange(1, n + 1) - 1

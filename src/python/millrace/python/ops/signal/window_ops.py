@@ -28,7 +28,7 @@ def hamming_window(
 def _raised_cosine_window(
     name: Optional[str], default_name: str, window_length: Any, periodic: Any, dtype: Any, a: float, b: float
 ) -> Any:
-    """Returns a - b cos(2 pi n / N); ValueError for a type that is no float."""
+    """Returns a - b cos(2 pi n / N); ValueError for a type that is not a floating-point type."""
     dtype = dtypes.as_dtype(dtype)
     if not dtype.is_floating:
         raise ValueError("dtype must be a floating point type. Found %s" % dtype)

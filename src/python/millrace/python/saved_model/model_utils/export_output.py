@@ -34,7 +34,7 @@ class ExportOutput(metaclass=abc.ABCMeta):
 
     @staticmethod
     def _wrap_and_check_outputs(outputs: Any, single_output_default_name: str, error_label: str) -> Any:
-        """Tensors by name; ValueError for a key that is no text or a value that is no tensor."""
+        """Tensors by name; ValueError for a key that is not text or a value that is not a tensor."""
         if not isinstance(outputs, dict):
             outputs = {single_output_default_name: outputs}
         found = {}

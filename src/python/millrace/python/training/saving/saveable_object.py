@@ -54,7 +54,7 @@ class SaveableObject:
 
     @property
     def optional_restore(self) -> bool:
-        """Whether a checkpoint without the object is no error."""
+        """Whether a checkpoint without the object is not an error."""
         return False
 
     @property

@@ -153,7 +153,7 @@ class CheckpointPosition:
         return tensors
 
     def initial_value(self, shape: Any = None) -> Any:
-        """The value for a variable that is about to be made, or None where the node is no variable."""
+        """The value for a variable that is about to be made, or None if the node is not a variable."""
         return CheckpointInitialValue(self, shape) if self.is_simple_variable() else None
 
     def restore_ops(self) -> list[Any]:

@@ -43,7 +43,7 @@ def _slot_variable_naming_for_optimizer(optimizer_path: str) -> Any:
 
 
 def _serialize_slot_variables(trackable_objects: Any, node_ids: Any, object_names: Any) -> Any:
-    """References to slots by optimizer; slots that are no attribute of an object get node ids and names here.
+    """References to slots by optimizer; slots that are not attributes of an object get node ids and names here.
 
     Raises:
       NotImplementedError: if a slot has dependencies of its own.
