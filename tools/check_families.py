@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that an op's gradient, kernel and test rows are in the family that declares it.
+"""Checks that an op's gradient, kernel and tests are in the family that declares it.
 
 A family is a folder of src/ops. src/gradients, src/kernels/cpu and tests/optest have folders of the same names only, and
-the ops that their files name are looked up in the declarations. ELSEWHERE lists the ops that are in another family on
+the ops that their files and the tests of shape functions name are looked up in the declarations. ELSEWHERE lists the ops that are in another family on
 purpose, with the reason. Prints each op in a wrong place and fails.
 """
 
@@ -27,6 +27,8 @@ NAMED = {
     "src/kernels/cpu": re.compile(r'KernelDef\("(_?[A-Z]\w*)"'),
     "tests/optest": re.compile(r"^(_?[A-Z]\w*)[({]", re.MULTILINE),
 }
+# The ops in tests of shape functions, in src/ops.
+SHAPE_TESTED = re.compile(r'\bOp\("(_?[A-Z]\w*)"\)')
 # Declarations are made of parts: "Queue" + "V2", "FFT" + "2D", "Resource" + "Apply" + "Adam".
 PREFIX = re.compile(r"^(Batch|Map|OrderedMap|Resource|Sparse)?(Sparse)?(Apply)?(?=[A-Z])")
 SUFFIX = re.compile(r"(V[2-9]|[23]D)$")
@@ -52,11 +54,11 @@ def folder_of(path, top):
     return parts[0] if len(parts) > 1 else None
 
 
-def sources(texts, top):
-    """[(path, family, text)] of the files in the families of a folder, without unit tests."""
+def sources(texts, top, tests=False):
+    """[(path, family, text)] of the files in the families of a folder: either the unit tests or the other files."""
     for path, text in sorted(texts.items()):
         folder = folder_of(path, top) if path.startswith(top + "/") else None
-        if folder is not None and not os.path.splitext(path)[0].endswith("_test"):
+        if folder is not None and os.path.splitext(path)[0].endswith("_test") == tests:
             yield path, folder, text
 
 
@@ -96,6 +98,11 @@ def check(texts):
                 family = family_of(op, declared)
                 if folder in families and family not in (None, folder) and not is_elsewhere(top, folder, op):
                     problems.append(f"{path}: {op} is declared in {OPS}/{family}")
+    for path, folder, text in sources(texts, OPS, tests=True):
+        for op in sorted(set(SHAPE_TESTED.findall(text))):
+            family = family_of(op, declared)
+            if family not in (None, folder):
+                problems.append(f"{path}: {op} is declared in {OPS}/{family}")
     return problems
 
 

@@ -42,6 +42,10 @@ class CheckFamiliesTest(unittest.TestCase):
         self.assertEqual(["tests/optest/math/pool.optest: Pool is declared in src/ops/nn"],
                          self.with_file("tests/optest/math/pool.optest", "Pool{ksize=2}(float[1] 1) -> float[1] 1\n"))
 
+    def test_a_shape_test_elsewhere(self):
+        self.assertEqual(["src/ops/math/shapes_test.cc: Pool is declared in src/ops/nn"],
+                         self.with_file("src/ops/math/shapes_test.cc", 'Expect(Op("Pool"), "[1]", "[1]");'))
+
     def test_a_folder_that_is_no_family(self):
         self.assertEqual(["src/gradients/other: no family of src/ops has this name"],
                          self.with_file("src/gradients/other/x.cc", ""))

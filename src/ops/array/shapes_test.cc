@@ -383,5 +383,30 @@ TEST(ArrayShapes, ScatterNd) {
          "updates.shape=[5]: Dimension 0 in both shapes must be equal, but are 4 and 5.");
 }
 
+TEST(ArrayShapes, RowsAndElements) {
+  Expect(Op("ReverseSequence").Attr("seq_dim", 1), "[?,3];[2]", "[d1_0,d0_1]");
+  Expect(Op("ReverseSequence").Attr("seq_dim", 2), "[2,3];[2]", "e;seq_dim must be < input rank: 2 vs. 2");
+  Expect(Op("Roll"), "[2,3];[2];[2]", "in0");
+  Expect(Op("Roll"), "[];[];[]", "e;Shape must be at least rank 1 but is rank 0");
+  Expect(Op("UnravelIndex"), "[5];[3]", "[d1_0,d0_0]");
+  Expect(Op("UnravelIndex"), "[];[3]", "[d1_0]");
+  Expect(Op("TensorScatterAdd"), "[5,?];[2,1];[2,3]", "in0");
+  const auto parallel = Op("ParallelConcat").Attr("N", 2).Attr("shape", PartialShape({2, 3}));
+  Expect(parallel, "[1,3];[?,3]", "[2,3]");
+  Expect(parallel, "[2,3];[1,3]", "e;Size of first dimension must be 1.");
+  Expect(parallel, "[1,4];[1,3]", "e;must be equal, but are 4 and 3");
+  Expect(Op("LowerBound"), "[2,9];[2,3]", "in1");
+  Expect(Op("LowerBound"), "[2,9];[3,3]", "e;must be equal, but are 2 and 3");
+  Expect(Op("Fingerprint"), "[?,3];[]", "[d0_0,8]");
+  Expect(Op("Timestamp"), "", "[]");
+}
+
+TEST(ArrayShapes, BlocksAndMargins) {
+  Expect(Op("MirrorPad").Attr("mode", "REFLECT"), "[2,3];[2,2]", "[?,?]");
+  Expect(Op("SpaceToBatchND").Const(1, std::vector<int>{2, 2}), "[1,4,6,3];[2];[2,2]", "[4,?,?,d0_3]");
+  Expect(Op("SpaceToDepth").Attr("block_size", 2), "[1,4,6,3]", "[d0_0,2,3,12]");
+  Expect(Op("DepthToSpace").Attr("block_size", 2), "[1,4,6,12]", "[d0_0,8,12,3]");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -6,9 +6,6 @@
 namespace millrace {
 namespace {
 
-const std::vector<int64_t> kOnes = {1, 1, 1, 1};
-const std::vector<int64_t> kTwos = {1, 2, 2, 1};
-
 TEST(ImageShapes, FilesGiveImagesOfUnknownSize) {
   Expect(Op("DecodeJpeg"), "[]", "[?,?,?]");
   Expect(Op("DecodePng").Attr("channels", 3), "?", "[?,?,3]");
@@ -27,19 +24,6 @@ TEST(ImageShapes, ResizedImagesHaveTheSizeAskedFor) {
   Expect(Op("CropAndResize"), "[2,3,4,5];[7,4];[7];[2]", "[7,?,?,d0_3]");
   Expect(Op("NonMaxSuppressionV2"), "[7,4];[7];[];[]", "[?]");
   Expect(Op("RGBToHSV"), "[2,?]", "[d0_0,3]");
-}
-
-TEST(NnSpatialShapes, WindowsMakeTheOutput) {
-  Expect(Op("DepthwiseConv2dNative").Attr("strides", kTwos).Attr("padding", "SAME"), "[?,5,6,3];[3,3,3,2]",
-         "[d0_0,3,3,6]");
-  Expect(Op("DepthwiseConv2dNative").Attr("strides", kOnes).Attr("padding", "VALID"), "[1,5,6,3];[3,3,2,2]",
-         "e;Dimensions must be equal");
-  Expect(Op("MirrorPad").Attr("mode", "REFLECT"), "[2,3];[2,2]", "[?,?]");
-  Expect(Op("SpaceToBatchND").Const(1, std::vector<int>{2, 2}), "[1,4,6,3];[2];[2,2]", "[4,?,?,d0_3]");
-  Expect(Op("SpaceToDepth").Attr("block_size", 2), "[1,4,6,3]", "[d0_0,2,3,12]");
-  Expect(Op("DepthToSpace").Attr("block_size", 2), "[1,4,6,12]", "[d0_0,8,12,3]");
-  Expect(Op("LRN"), "[1,2,3,4]", "in0");
-  Expect(Op("FakeQuantWithMinMaxVarsPerChannel"), "[2,?];[3];[3]", "[d0_0,d1_0]");
 }
 
 TEST(ImageShapes, CombinedNonMaxSuppression) {

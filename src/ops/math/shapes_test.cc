@@ -242,5 +242,21 @@ TEST(MathShapes, CompareAndBitpack) {
   Expect(Op("CompareAndBitpack"), "[];[]", "e;at least rank 1 but is rank 0");
 }
 
+TEST(MathShapes, SpecialFunctions) {
+  Expect(Op("Igamma"), "[2,1];[3]", "[d0_0,d1_0]");
+  Expect(Op("Betainc"), "[];[2,?];[?,3]", "[d1_0,d2_1]");
+  Expect(Op("Betainc"), "[];[];[]", "[]");
+  Expect(Op("Betainc"), "[2];[3];[]", "e;must be equal, but are 2 and 3");
+  Expect(Op("ClipByValue"), "[2,?];[];[]", "in0");
+  Expect(Op("SelectV2"), "[3];[2,1];[]", "[d1_0,d0_0]");
+  Expect(Op("SelectV2"), "[3];[2];[]", "e;Dimensions must be equal");
+  Expect(Op("AccumulateNV2").Attr("N", 2).Attr("shape", PartialShape({-1, 3})), "[2,?];[2,?]", "[d0_0,3]");
+}
+
+TEST(MathShapes, HistogramFixedWidth) {
+  Expect(Op("HistogramFixedWidth").ConstScalar(2, 4), "[?];[2];[]", "[4]");
+  Expect(Op("HistogramFixedWidth"), "[?];[3];[]", "e;Dimension must be 2 but is 3");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -173,5 +173,15 @@ TEST(NnShapes, Rankings) {
   Expect(Op("TopKV2"), "[];[]", "e;Shape must be at least rank 1 but is rank 0");
 }
 
+TEST(NnShapes, DepthwiseConvolutionAndLrn) {
+  Expect(Op("DepthwiseConv2dNative").Attr("strides", Ints{1, 2, 2, 1}).Attr("padding", "SAME"),
+         "[?,5,6,3];[3,3,3,2]", "[d0_0,3,3,6]");
+  Expect(Op("DepthwiseConv2dNative").Attr("strides", Ints{1, 1, 1, 1}).Attr("padding", "VALID"),
+         "[1,5,6,3];[3,3,2,2]", "e;Dimensions must be equal");
+  Expect(Op("LRN"), "[1,2,3,4]", "in0");
+}
+
+TEST(NnShapes, NthElement) { Expect(Op("NthElement"), "[2,3,4];[]", "[d0_0,d0_1]"); }
+
 }  // namespace
 }  // namespace millrace

@@ -77,5 +77,9 @@ TEST(QuantizedShapes, RangesOfChannels) {
   Expect(Op("QuantizedReluX"), "[2,5];[];[];[]", "in0;[];[]");
 }
 
+TEST(QuantizedShapes, FakeQuantByChannel) {
+  Expect(Op("FakeQuantWithMinMaxVarsPerChannel"), "[2,?];[3];[3]", "[d0_0,d1_0]");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Shapes of the families state, resource, training, random, control flow, logging, sendrecv and no-op.
 #include "ops/shape_checks.h"
 
 namespace millrace {
@@ -98,93 +97,6 @@ TEST(ResourceShapes, GatherNd) {
   Expect(gather(), "[];[4,?]", "?");
   Expect(gather(), "[];[4,4]", "e;indices.shape[-1] must be <= params.rank");
   Expect(Op("ResourceGatherNd"), "[];[4,2]", "?");
-}
-
-TEST(TrainingShapes, OnReferences) {
-  Expect(Op("ApplyGradientDescent"), "[2,?];[];[?,3]", "[d0_0,d2_1]");
-  Expect(Op("ApplyGradientDescent"), "[2];[1];[2]", "e;Shape must be rank 0 but is rank 1");
-  Expect(Op("ApplyGradientDescent"), "[2];[];[3]", "e;must be equal, but are 2 and 3");
-  Expect(Op("ApplyMomentum"), "[2,?];[?,3];[];?;[]", "[d0_0,d1_1]");
-  Expect(Op("ApplyMomentum"), "[2];[2];[];[2];[1]", "e;Shape must be rank 0 but is rank 1");
-  Expect(Op("ApplyMomentum"), "[2];[3];[];[2];[]", "e;must be equal, but are 2 and 3");
-  Expect(Op("ApplyAdam"), "[2,?];?;?;[];[];[];[];[];[];[?,3]", "[d0_0,d9_1]");
-  Expect(Op("ApplyAdam"), "[2];[2];[2];[];[];[];[];[];[2];[2]", "e;Shape must be rank 0 but is rank 1");
-  Expect(Op("ApplyAdam"), "[2];[2];[3];[];[];[];[];[];[];[2]", "e;must be equal, but are 2 and 3");
-}
-
-TEST(TrainingShapes, OnResources) {
-  const auto on = [](const char* op) { return Op(op).Handle(0, "[2]", DataType::kFloat); };
-  Expect(on("ResourceApplyGradientDescent"), "[];[];[2]", "");
-  Expect(on("ResourceApplyGradientDescent"), "[];[];[3]", "e;must be equal, but are 2 and 3");
-  Expect(Op("ResourceApplyGradientDescent"), "[];[];[3]", "");
-  Expect(on("ResourceApplyMomentum").Handle(1, "[3]", DataType::kFloat), "[];[];[];[2];[]",
-         "e;must be equal");
-  Expect(on("ResourceApplyMomentum"), "[];[];[];[2];[]", "");
-  Expect(on("ResourceApplyAdam"), "[];[];[];[];[];[];[];[];[];[2]", "");
-  Expect(on("ResourceApplyAdam"), "[];[];[];[];[];[];[];[];[];[2,1]",
-         "e;Shapes must be equal rank, but are 1 and 2");
-}
-
-TEST(RandomShapes, FollowTheShapeInput) {
-  for (const char* op : {"RandomUniform", "RandomStandardNormal", "TruncatedNormal"}) {
-    Expect(Op(op), "?", "?");
-    Expect(Op(op), "[2]", "[?,?]");
-    Expect(Op(op).Const(0, {2, 3}), "[2]", "[2,3]");
-    Expect(Op(op).AsShape(0, "[?,3]"), "[2]", "[?,3]");
-    Expect(Op(op), "[]", "e;Shape must be rank 1 but is rank 0");
-  }
-  Expect(Op("RandomUniformInt").Const(0, {2, 3}), "[2];[];[]", "[2,3]");
-  Expect(Op("RandomUniformInt"), "[2];[1];[]", "e;minval must be a scalar; got a tensor of shape [1]");
-}
-
-TEST(ControlFlowShapes, SwitchAndMerge) {
-  for (const char* op : {"Switch", "RefSwitch"}) {
-    Expect(Op(op), "[2,?];[]", "in0;in0");
-    Expect(Op(op), "[2];[1]", "e;Shape must be rank 0 but is rank 1");
-  }
-  for (const char* op : {"Merge", "RefMerge"}) {
-    Expect(Op(op), "[2,?];[2,?]", "[d0_0,?];[]");
-    Expect(Op(op), "[2,3];[2,4]", "[d0_0,?];[]");
-    Expect(Op(op), "[2,3];[2]", "?;[]");
-    Expect(Op(op), "[2,3];?", "?;[]");
-    Expect(Op(op), "[2,?]", "in0;[]");
-  }
-  ShapeTester handle = Op("Switch").Attr("T", DataType::kResource).Handle(0, "[3]", DataType::kFloat);
-  handle.Infer("[];[]");
-  EXPECT_EQ(handle.HandleOf(1), "[3]:float");
-}
-
-TEST(ControlFlowShapes, Loops) {
-  const auto enter = [](const char* op) { return Op(op).Attr("frame_name", "f"); };
-  Expect(enter("Enter"), "[2]", "?");
-  Expect(enter("Enter").Attr("is_constant", true), "[2]", "in0");
-  Expect(enter("RefEnter"), "[2]", "in0");
-  for (const char* op : {"Exit", "RefExit", "NextIteration", "RefNextIteration"}) ExpectUnchanged(op);
-  Expect(Op("LoopCond"), "?", "[]");
-  Expect(Op("LoopCond"), "[]", "in0");
-  Expect(Op("LoopCond"), "[1]", "e;Shape must be rank 0 but is rank 1");
-  Expect(Op("ControlTrigger"), "", "");
-  Expect(Op("Abort"), "", "");
-}
-
-TEST(OtherShapes, LoggingTransfersAndNoOp) {
-  Expect(Op("Assert"), "[];[2];?", "");
-  Expect(Op("Print"), "[2,?];?;[]", "in0");
-  Expect(Op("NoOp"), "", "");
-  const auto with_transfer = [](const char* op) {
-    return Op(op)
-        .Attr("tensor_name", "t")
-        .Attr("send_device", "a")
-        .Attr("recv_device", "b")
-        .Attr("send_device_incarnation", 1);
-  };
-  Expect(with_transfer("_Send"), "[2]", "");
-  Expect(with_transfer("_HostSend"), "[2]", "");
-  Expect(with_transfer("_Recv"), "", "?");
-  Expect(with_transfer("_HostRecv"), "", "?");
-  Expect(Op("_Arg").Attr("index", 0), "", "?");
-  Expect(Op("_Retval").Attr("index", 0), "[2]", "");
-  Expect(Op("_Retval").Attr("index", -1), "[2]", "e;Value for attr 'index' of -1 must be at least minimum 0");
 }
 
 }  // namespace

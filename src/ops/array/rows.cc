@@ -248,7 +248,7 @@ std::vector<OpBuilder> FindingOps() {
 
 namespace millrace {
 
-Status RegisterArrayValueOps(OpRegistry& registry) {
+Status RegisterArrayRowOps(OpRegistry& registry) {
   MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::ChangingOps()));
   MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::MovingOps()));
   return ops::RegisterEach(registry, ops::FindingOps());

@@ -49,7 +49,7 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-Status RegisterArrayValueGradients(GradientRegistry& registry) {
+Status RegisterArrayRowGradients(GradientRegistry& registry) {
   return gradients::RegisterEach(registry, kRows);
 }
 
