@@ -155,6 +155,157 @@ TEST_P(DeviceTest, StringsStayInHostMemory) {
   EXPECT_EQ(fake_->num_copies_from_host(), 0);
 }
 
+TEST_P(DeviceTest, VariablesOfStringsAreInHostMemory) {
+  const AttrMap dtype = {{"dtype", DataType::kString}};
+  const AttrMap of_strings = {{"dtype", DataType::kString}, {"shape", PartialShape()}};
+  g_.Placeholder("s", tensorflow::DT_STRING);
+  Node(kFake, "ref", "VariableV2", {}, of_strings);
+  Node(kFake, "set_ref", "Assign", {"ref", "s"}, {{"T", DataType::kString}, {"validate_shape", false}});
+  Node(kFake, "get_ref", "Identity", {"ref"}, {{"T", DataType::kString}});
+  Node(kFake, "v", "VarHandleOp", {}, of_strings);
+  Node(kFake, "set", "AssignVariableOp", {"v", "s"}, dtype);
+  Node(kFake, "get", "ReadVariableOp", {"v"}, dtype);
+  Make();
+  for (const Names& words :
+       {Names{"a", "b"}, Names{"a word that is longer than a short one"}, Names{"c"}, Names{}}) {
+    // The feed holds a reference, so the variable has a copy of its own.
+    const Tensor value = Tensor::Vector<std::string>(words);
+    const Status status = session_->Run({{"s", value}}, {}, {"set_ref", "set"}, nullptr);
+    ASSERT_TRUE(status.ok()) << status;
+    for (const char* get : {"get_ref", "get"}) {
+      const Tensor got = Run(get);
+      ASSERT_EQ(got.dtype(), DataType::kString);
+      EXPECT_EQ(Names(got.flat<std::string>().begin(), got.flat<std::string>().end()), words);
+    }
+  }
+  EXPECT_EQ(fake_->num_copies_from_host() + fake_->num_copies_to_host(), 0);
+}
+
+TEST_P(DeviceTest, TensorsWithoutElementsGoEverywhere) {
+  g_.Placeholder("x");
+  Float(kFake, "a", "Neg", {"x"});
+  Float(kOther, "b", "Add", {"a", "x"});
+  Node(kFake, "shape", "Shape", {"b"}, {{"T", DataType::kFloat}, {"out_type", DataType::kInt32}});
+  Node(kFake, "v", "VariableV2", {}, {{"dtype", DataType::kFloat}, {"shape", PartialShape()}});
+  Node(kFake, "set", "Assign", {"v", "b"}, {{"T", DataType::kFloat}, {"validate_shape", false}});
+  Node(kFake, "get", "Identity", {"v"}, {{"T", DataType::kFloat}});
+  Const(kFake, "none", Tensor::Vector<float>({}));
+  Node(kFake, "all", "ConcatV2", {"none", "none", "axis"},
+       {{"N", 2}, {"T", DataType::kFloat}, {"Tidx", DataType::kInt32}});
+  g_.Const("axis", I(0));
+  Make();
+  const Tensor empty = *Tensor::Allocate(DataType::kFloat, TensorShape({0, 3}));
+  EXPECT_EQ(Run("b", {{"x", empty}}).shape(), TensorShape({0, 3}));
+  EXPECT_THAT(Run("shape", {{"x", empty}}).flat<int32_t>(), ElementsAre(0, 3));
+  EXPECT_EQ(Run("all").shape(), TensorShape({0}));
+  for (int i = 0; i < 2; ++i) {
+    const Status set = session_->Run({{"x", empty}}, {}, {"set"}, nullptr);
+    ASSERT_TRUE(set.ok()) << set;
+    EXPECT_EQ(Run("get").shape(), TensorShape({0, 3}));
+    const Status full = session_->Run({{"x", F(2)}}, {}, {"set"}, nullptr);
+    ASSERT_TRUE(full.ok()) << full;
+    EXPECT_EQ(Run("get").scalar<float>(), 0) << "-2 + 2";
+  }
+}
+
+TEST_P(DeviceTest, FeedsOfAnotherTypeAreRefusedOnTheDevice) {
+  On(kFake, g_.Placeholder("x"));
+  Float(kFake, "y", "Square", {"x"});
+  Make();
+  std::vector<Tensor> out;
+  for (const Tensor& wrong : {I(3), Tensor::Scalar("three"), Tensor::Scalar(3.0)}) {
+    const Status status = session_->Run({{"x", wrong}}, {"y"}, {}, &out);
+    EXPECT_TRUE(errors::IsInvalidArgument(status)) << status;
+    const Status fetched = session_->Run({{"y", wrong}}, {"y"}, {}, &out);
+    EXPECT_FALSE(fetched.ok()) << fetched;
+  }
+  const Status missing = session_->Run({}, {"y"}, {}, &out);
+  EXPECT_TRUE(errors::IsInvalidArgument(missing)) << missing;
+  EXPECT_EQ(Run("y", {{"x", F(3)}}).scalar<float>(), 9);
+}
+
+// Queues have kernels on CPUs alone: what the device made is copied to them, and back.
+TEST_P(DeviceTest, QueuesOfTensorsOfTheDevice) {
+  const std::vector<DataType> types{DataType::kFloat, DataType::kString};
+  g_.Placeholder("x");
+  Float(kFake, "square", "Square", {"x"});
+  Const(kFake, "name", Tensor::Scalar("n"));
+  g_.Node("q", "FIFOQueueV2", {}, {{"component_types", types}});
+  g_.Node("put", "QueueEnqueueV2", {"q", "square", "name"}, {{"Tcomponents", types}});
+  g_.Node("take", "QueueDequeueV2", {"q"}, {{"component_types", types}});
+  Float(kFake, "half", "Sqrt", {"take"});
+  Node(kFake, "name2", "Identity", {"take:1"}, {{"T", DataType::kString}});
+  Make();
+  const Status put = session_->Run({{"x", F(3)}}, {}, {"put"}, nullptr);
+  ASSERT_TRUE(put.ok()) << put;
+  ASSERT_TRUE(session_->Run({{"x", Tensor::Vector<float>({5, 6})}}, {}, {"put"}, nullptr).ok());
+  EXPECT_EQ(Run("half").scalar<float>(), 3);
+  std::vector<Tensor> out;
+  ASSERT_TRUE(session_->Run({}, {"half", "name2"}, {}, &out).ok());
+  EXPECT_THAT(out[0].flat<float>(), ElementsAre(5, 6));
+  EXPECT_EQ(out[1].scalar<std::string>(), "n");
+  // A taker that waits is cancelled, and the device goes on.
+  RunOptions options;
+  options.timeout_in_ms = 50;
+  const Status waits = session_->Run(options, {}, {"half"}, {}, &out, nullptr);
+  EXPECT_TRUE(errors::IsDeadlineExceeded(waits)) << waits;
+  EXPECT_EQ(Run("square", {{"x", F(4)}}).scalar<float>(), 16);
+}
+
+TEST_P(DeviceTest, ShortageOfMemoryIsAnErrorOfTheNode) {
+  g_.Placeholder("n", tensorflow::DT_INT32);
+  g_.Placeholder("x");
+  Node(kFake, "large", "Fill", {"n", "x"}, {{"T", DataType::kFloat}, {"index_type", DataType::kInt32}});
+  Float(kFake, "more", "Square", {"large"});
+  Node(kFake, "sum", "Sum", {"more", "axes"}, {{"T", DataType::kFloat}, {"Tidx", DataType::kInt32}});
+  g_.Const("axes", Tensor::Vector<int32_t>({0}));
+  Make();
+  std::vector<Tensor> out;
+  for (int i = 0; i < 3; ++i) {
+    const Status status =
+        session_->Run({{"n", Tensor::Vector<int32_t>({1 << 30})}, {"x", F(2)}}, {"sum"}, {}, &out);
+    EXPECT_TRUE(errors::IsResourceExhausted(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("{{node large}}"));
+    EXPECT_EQ(Run("sum", {{"n", Tensor::Vector<int32_t>({10})}, {"x", F(2)}}).scalar<float>(), 40);
+  }
+}
+
+// The copy of a feed and a copy between devices wait in the streams while the step is cancelled, by its
+// deadline or by Close.
+TEST_P(DeviceTest, StepsEndWhenWhatTheyHaveInTheStreamsHas) {
+  g_.Placeholder("x");
+  Float(kFake, "a", "Square", {"x"});
+  Float(kOther, "b", "Neg", {"a"});
+  Make();
+  EXPECT_EQ(Run("b", {{"x", F(2)}}).scalar<float>(), -4);
+  for (const bool close : {false, true}) {
+    fake_->work().Pause();
+    Status status;
+    std::atomic<bool> ended = false;
+    RunOptions options;
+    options.timeout_in_ms = close ? 0 : 20;
+    std::thread running([&] {
+      std::vector<Tensor> out;
+      status = session_->Run(options, {{"x", F(3)}}, {"b"}, {}, &out, nullptr);
+      ended = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    EXPECT_FALSE(ended) << "the device still reads what the step has allocated";
+    std::thread closing([&] {
+      if (close) session_->Close().IgnoreError("the result of the step is what matters");
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    fake_->work().Resume();
+    running.join();
+    closing.join();
+    EXPECT_TRUE(close ? errors::IsCancelled(status) || status.ok() : errors::IsDeadlineExceeded(status))
+        << status;
+    if (!close) {
+      EXPECT_EQ(Run("b", {{"x", F(5)}}).scalar<float>(), -25);
+    }
+  }
+}
+
 TEST_P(DeviceTest, DevicesCopyFromEachOther) {
   Const(kFake, "a", Tensor::Vector<float>({1, 2}));
   g_.Placeholder("x");

@@ -490,7 +490,8 @@ TEST_P(FunctionGradientTest, WhatACallHandsOutIsNotChangedTwice) {
                   .Stateful()
                   .NoInline()
                   .Node("v", "Handle", {})
-                  .Node("bump", "AssignAddVariableOp", {"v:v", "x"}, {{"dtype", DataType::kDouble}})
+                  .Node("bump", "AssignAddVariableOp", {"v:v", "x"}, {{"dtype", DataType::kDouble}},
+                        DeviceOfSharedState())
                   .Node("held", "Identity", {"x", "^bump"}, kDouble)
                   .Node("y", "Mul", {"held:output", "x"}, kDouble)
                   .Return("y", "y:z"));
@@ -505,7 +506,7 @@ TEST_P(FunctionGradientTest, WhatACallHandsOutIsNotChangedTwice) {
   ASSERT_TRUE(AddGradientsOf("call", {"x"}).ok());
   ASSERT_TRUE(session_->Run({}, {}, {"init"}, nullptr).ok());
   std::vector<Tensor> out;
-  ASSERT_TRUE(session_->Run({{"x", D(1)}}, {GradientName(0), "call:0"}, {}, &out).ok());
+  ASSERT_EQ(session_->Run({{"x", D(1)}}, {GradientName(0), "call:0"}, {}, &out), Status());
   EXPECT_DOUBLE_EQ(out[0].scalar<double>(), 2);
   EXPECT_DOUBLE_EQ(out[1].scalar<double>(), 1);
   ASSERT_TRUE(session_->Run({}, {"read:0"}, {}, &out).ok());

@@ -24,6 +24,8 @@ void RegisterDeviceKernels(KernelRegistry& registry, const std::string& type) {
                          "Snapshot",
                          "StopGradient",
                          "PreventGradient",
+                         "Placeholder",
+                         "PlaceholderV2",
                          "PlaceholderWithDefault",
                          "EnsureShape",
                          "Enter",

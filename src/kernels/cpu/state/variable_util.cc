@@ -14,7 +14,9 @@ namespace {
 
 // Memory for new values of a variable: that of saved values, else new memory.
 StatusOr<Tensor> AllocateBeside(KernelContext& context, DataType dtype, const TensorShape& shape) {
-  if (context.allocator().memory_space() == nullptr && !OwnsMemory(dtype)) {
+  // Strings and the like are in host memory, also those of a variable on a device with memory of its own.
+  if (OwnsMemory(dtype)) return context.AllocateHostTemp(dtype, shape);
+  if (context.allocator().memory_space() == nullptr) {
     const auto bytes = static_cast<size_t>(shape.num_elements()) * ElementSize(dtype);
     if (RefPtr<Buffer> spare = SpareBuffers::Take(bytes); spare != nullptr) {
       void* const data = spare->data();
