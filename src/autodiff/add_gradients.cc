@@ -106,7 +106,7 @@ Status Compute(Graph* graph, const std::vector<Output>& ys, const std::vector<Ou
   const std::string unique =
       options.exact_scope ? UniqueComputation(*graph, options.scope) : UniqueScope(*graph, options.scope);
   Backprop backprop(*graph, ys, xs, options, options.exact_scope ? options.scope : unique, unique);
-  const Status status = backprop.Run(grad_ys, dense, grads);
+  Status status = backprop.Run(grad_ys, dense, grads);
   if (status.ok()) return status;
   grads->clear();
   return TakeBack(*graph, first_new, backprop.HasAdopted(), options, status);

@@ -172,6 +172,7 @@ Expr Transpose(const Expr& x, const Expr& perm) { return Op("Transpose", {x, per
 
 Expr JoinVectors(const std::vector<Expr>& parts) {
   std::vector<Expr> vectors;
+  vectors.reserve(parts.size());
   for (const Expr& part : parts) {
     vectors.push_back(
         part.shape().rank() == 1 ? part : Reshape(part, Vector(*part.builder(), DataType::kInt32, {-1})));

@@ -23,10 +23,12 @@ GradientValue Backprop::Aggregate(const Output& of, std::vector<GradientValue> p
       std::all_of(parts.begin(), parts.end(), [](const GradientValue& part) { return part.IsSlices(); });
   if (all_slices) {
     std::vector<IndexedSlices> slices;
+    slices.reserve(parts.size());
     for (const GradientValue& part : parts) slices.push_back(part.slices);
     return ConcatSlices(builder_, slices);
   }
   std::vector<Output> dense;
+  dense.reserve(parts.size());
   for (const GradientValue& part : parts) dense.push_back(DenseGradient(builder_, part, of));
   if (!builder_.status().ok()) return GradientValue();
   return AddDense(of, std::move(dense));

@@ -38,6 +38,7 @@ void LoopGradient::Place(const GraphBuilder::Place& place) {
 
 Output LoopGradient::Add(const char* op, const std::vector<Output>& inputs, AttrMap attrs) {
   std::vector<InputArg> args;
+  args.reserve(inputs.size());
   for (const Output& input : inputs) args.push_back({{input}, false});
   return {builder_.Add(op, std::move(args), std::move(attrs)), 0};
 }

@@ -25,7 +25,7 @@ Status Add(const Scope& scope, F&& add) {
   MR_RETURN_IF_ERROR(scope.status());
   Graph& graph = scope.graph();
   const int first_new = graph.num_node_ids();
-  const Status status = add(&graph);
+  Status status = add(&graph);
   if (scope.context() != nullptr) {
     for (int id = first_new; id < graph.num_node_ids(); ++id) {
       if (Node* node = graph.node(id); node != nullptr) scope.context()->Own(node);

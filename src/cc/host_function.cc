@@ -47,6 +47,7 @@ class HostFunctionKernel final : public OpKernel {
   }
   Status Compute(KernelContext& context) override {
     std::vector<Tensor> inputs;
+    inputs.reserve(static_cast<size_t>(context.num_inputs()));
     for (int i = 0; i < context.num_inputs(); ++i) inputs.push_back(context.input(i));
     MR_ASSIGN_OR_RETURN(std::vector<Tensor> results, (*fn_)(inputs));
     if (results.size() != static_cast<size_t>(num_outputs())) {
@@ -79,7 +80,7 @@ Status RegisterOnce() {
                              .Attr("Tin: list(type) >= 0")
                              .Attr("Tout: list(type) >= 0")
                              .Stateful();
-    const Status added = OpRegistry::Global().Register(op);
+    Status added = OpRegistry::Global().Register(op);
     if (added.ok()) KernelRegistry::Global().Register<HostFunctionKernel>(KernelDef(kOp).Device("CPU"));
     return added;
   }();

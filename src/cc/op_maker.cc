@@ -55,6 +55,7 @@ void OpAttrs::Set(const char* name, const FunctionName& value) {
 }
 void OpAttrs::Set(const char* name, const std::vector<FunctionName>& value) {
   std::vector<NameAttrList> functions;
+  functions.reserve(value.size());
   for (const FunctionName& function : value) functions.push_back(Values::FunctionOf(function));
   Own().map.Set(Named(name), std::move(functions));
 }

@@ -43,7 +43,7 @@ constexpr int64_t kMostJsonElements = 1000;
 StatusOr<std::string> Resolve(Env& env, const std::string& path) {
   const auto stat = env.Stat(path);
   if (stat.ok() && stat->is_directory) {
-    const std::string of_model = path + "/variables/variables";
+    std::string of_model = path + "/variables/variables";
     if (env.FileExists(of_model + ".index")) return of_model;
     MR_ASSIGN_OR_RETURN(const auto latest, io::LatestCheckpoint(env, path));
     if (latest.has_value()) return *latest;

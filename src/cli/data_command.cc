@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace data: the elements of an input pipeline, its speed, and its slowest stage.
+#include <cmath>
 #include <memory>
 
 #include "base/strings.h"
@@ -69,7 +70,7 @@ void AddRows(const PipelineRun& run, const Verdict& verdict, int reader, size_t 
     const double part = run.seconds > 0 ? 100 * verdict.delays[i] / run.seconds : 0;
     table->AddRow({std::string(2 * depth, ' ') + StageText(s), CountText(static_cast<uint64_t>(s.elements)),
                    ShortCount(PerSecond(s.elements, run.seconds)), each(s.own), each(s.input + s.waited),
-                   buffer, StrCat(static_cast<int64_t>(part + 0.5), " %")});
+                   buffer, StrCat(std::lround(part), " %")});
     AddRows(run, verdict, static_cast<int>(i), depth + 1, table);
   }
 }

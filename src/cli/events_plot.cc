@@ -259,8 +259,9 @@ std::string PlotScalars(const std::vector<ScalarSeries>& series, const PlotOptio
       const auto run = static_cast<size_t>(std::find(runs.begin(), runs.end(), s->run) - runs.begin());
       panel.Add(*s, kColours[run % std::size(kColours)]);
     }
-    body += panel.Draw(kMargin + static_cast<double>(i % columns) * (kPanelWidth + kGap),
-                       kMargin + legend + static_cast<double>(i / columns) * (kPanelHeight + kGap));
+    const auto row = i / columns, column = i % columns;
+    body += panel.Draw(kMargin + static_cast<double>(column) * (kPanelWidth + kGap),
+                       kMargin + legend + static_cast<double>(row) * (kPanelHeight + kGap));
     ++i;
   }
   double height = 2 * kMargin + legend + static_cast<double>(rows) * (kPanelHeight + kGap) - kGap;

@@ -222,6 +222,7 @@ StatusOr<Tensor> ReadNpz(Env& env, const std::string& path, const std::string& n
   const auto found = name.empty() && arrays.size() == 1 ? arrays.begin() : arrays.find(name);
   if (found != arrays.end()) return found->second;
   std::vector<std::string> names;
+  names.reserve(arrays.size());
   for (const auto& [key, tensor] : arrays) names.push_back(key);
   return errors::NotFound(path, "; has no array ", Quoted(name, 80), ", but ",
                           Printable(StrJoin(names, ", "), 400));
@@ -251,7 +252,7 @@ StatusOr<Tensor> ReadFeed(Env& env, std::string_view text, DataType dtype) {
 StatusOr<Tensor> ConvertTo(const Tensor& tensor, DataType dtype) {
   if (tensor.dtype() == dtype) return tensor;
   MR_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(dtype, tensor.shape()));
-  const Status unable = errors::InvalidArgument("elements of type ", DataTypeName(tensor.dtype()),
+  Status unable = errors::InvalidArgument("elements of type ", DataTypeName(tensor.dtype()),
                                                 " where type ", DataTypeName(dtype), " is wanted");
   const Status status = VisitDataType(tensor.dtype(), unable, [&]<typename From>() -> Status {
     if constexpr (!kIsReal<From>) {
@@ -286,7 +287,7 @@ StatusOr<Tensor> ConvertTo(const Tensor& tensor, DataType dtype) {
 StatusOr<SparseFeed> MakeSparse(const Tensor& dense) {
   std::vector<int64_t> places;  // of what is kept, in the flat tensor
   SparseFeed feed;
-  const auto no_type =
+  auto no_type =
       errors::InvalidArgument("sparse tensors of ", DataTypeName(dense.dtype()),
                               " are fed by their parts: NAME.indices, NAME.values, NAME.dense_shape");
   MR_RETURN_IF_ERROR(VisitDataType(dense.dtype(), no_type, [&]<typename T>() -> Status {

@@ -63,6 +63,7 @@ std::string ArgText(const ArgDef& arg) {
 
 std::string ArgsText(const std::vector<ArgDef>& args) {
   std::vector<std::string> texts;
+  texts.reserve(args.size());
   for (const ArgDef& arg : args) texts.push_back(ArgText(arg));
   return StrCat("(", StrJoin(texts, ", "), ")");
 }

@@ -54,7 +54,7 @@ Status StateWriter::Save(Context& ctx, std::string_view name, Iterator* iterator
   if (iterator == nullptr) return Status();
   const size_t outer = scope_.size();
   scope_ += StrCat(name, "/");
-  const Status status = iterator->Save(ctx, *this);
+  Status status = iterator->Save(ctx, *this);
   scope_.resize(outer);
   return status;
 }

@@ -32,7 +32,7 @@ class MeasuredIterator final : public Iterator {
     StageMeter* const reader = std::exchange(ctx.meter, &meter_);
     MeteredCall* const caller = std::exchange(ctx.call, &call);
     const int64_t begin = Now();
-    const Status status = iterator_->GetNext(ctx, out, end);
+    Status status = iterator_->GetNext(ctx, out, end);
     const int64_t took = Now() - begin;
     ctx.meter = reader;
     ctx.call = caller;
@@ -53,7 +53,7 @@ class MeasuredIterator final : public Iterator {
   Status Save(Context& ctx, StateWriter& state) override { return iterator_->Save(ctx, state); }
   Status Restore(Context& ctx, const StateReader& state) override {
     StageMeter* const reader = std::exchange(ctx.meter, &meter_);  // for the creation of input iterators
-    const Status status = iterator_->Restore(ctx, state);
+    Status status = iterator_->Restore(ctx, state);
     ctx.meter = reader;
     return status;
   }

@@ -358,7 +358,7 @@ Master::Response Master::CreateSession(const MessageBytes& bytes, int64_t /*time
   MR_RETURN_IF_ERROR(env_.denied.Check(request.graph_def()));
   MR_ASSIGN_OR_RETURN(SessionOptions options, SessionOptions::FromProto(request.config()));
   options.target = request.target();
-  MR_ASSIGN_OR_RETURN(const SessionPtr session, Open(std::move(options), &cancellation));
+  MR_ASSIGN_OR_RETURN(const SessionPtr session, Open(options, &cancellation));
   if (Status s = session->session().Create(std::move(*request.mutable_graph_def())); !s.ok()) {
     CloseSession(session->handle()).IgnoreError("what it was made for is the error");
     return s;

@@ -115,7 +115,7 @@ Status EagerContext::AddFunction(const tensorflow::FunctionDef& def) {
   Status valid = ValidateFunction(with, OpRegistry::Global(), def);
   if (!valid.ok() && valid.code() != ErrorCode::kNotFound) return valid;  // what it calls may follow
   MR_RETURN_IF_ERROR(worker_->functions().AddFunctions(with));
-  functions_ = std::move(with);
+  functions_ = with;
   return Status();
 }
 

@@ -105,7 +105,7 @@ Status FunctionLibrary::AddLibrary(const tensorflow::FunctionDefLibrary& library
   }
   for (const tensorflow::GradientDef& gradient : library.gradient())
     MR_RETURN_IF_ERROR(merged.AddGradient(gradient.function_name(), gradient.gradient_func()));
-  *this = std::move(merged);
+  *this = merged;
   return Status();
 }
 
@@ -147,7 +147,7 @@ Status FunctionLibrary::Merge(const FunctionLibrary& other) {
   }
   for (const auto& [function, gradient] : other.table_->gradients)
     MR_RETURN_IF_ERROR(merged.AddGradient(function, gradient));
-  *this = std::move(merged);
+  *this = merged;
   return Status();
 }
 

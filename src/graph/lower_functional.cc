@@ -65,6 +65,7 @@ class Lowering {
   StatusOr<Node*> AddCall(const std::string& name, const NameAttrList& f, const std::vector<Tensor>& args,
                           std::vector<DataType> results) {
     std::vector<DataType> types;
+    types.reserve(args.size());
     for (const Tensor& t : args) types.push_back(TypeOf(t));
     const bool stateful = node_.op_def().is_stateful;
     AttrMap attrs{{"f", f}, {"Tin", std::move(types)}, {"Tout", std::move(results)}};
@@ -148,6 +149,7 @@ class Lowering {
     const int n = static_cast<int>(branches.size());
     for (int i = 0; i < node_.num_outputs(); ++i) {
       std::vector<Tensor> results;
+      results.reserve(calls.size());
       for (Node* call : calls) results.push_back({call, i});
       MR_ASSIGN_OR_RETURN(
           Node * merge, Add(StrCat("output_", i), "Merge", {{"T", node_.output_type(i)}, {"N", n}}, results));

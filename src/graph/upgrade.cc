@@ -213,7 +213,7 @@ Status UpgradeGraphDef(const OpLookup& ops, GraphDef* graph) {
   return EachNode(graph, [&](NodeDef* node) -> Status {
     const auto op = ops.LookUp(node->op());
     if (!op.ok()) return Status();  // a function, or an op of another library
-    if (const Status status = CheckOpDeprecation((*op)->def, producer); !status.ok()) {
+    if (Status status = CheckOpDeprecation((*op)->def, producer); !status.ok()) {
       return status;
     }
     auto& attrs = *node->mutable_attr();

@@ -102,7 +102,7 @@ Status MakeFolders(Env& env, const std::string& folder) {
   if (folder.empty() || env.FileExists(folder)) return Status();
   for (size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
     const std::string part = folder.substr(0, slash);
-    const Status status = env.CreateDir(part);
+    Status status = env.CreateDir(part);
     // Another process may make it at the same time, and folders above may be read-only.
     if (!status.ok() && !env.FileExists(part)) return status;
     if (slash == std::string::npos) return Status();

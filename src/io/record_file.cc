@@ -96,7 +96,7 @@ Status RecordReader::Truncated(const Status& status) const {
 Status RecordReader::ReadLength(uint64_t* length) {
   std::string room;
   std::string_view header;
-  const Status status = ReadChecked(kLengthBytes, &room, &header);
+  Status status = ReadChecked(kLengthBytes, &room, &header);
   // An end between two records is the end of the file.
   if (errors::IsOutOfRange(status) && position() == offset_) return status;
   MR_RETURN_IF_ERROR(Truncated(status));

@@ -112,7 +112,7 @@ Status IndexedRecordReader::Read(uint64_t i, std::string* record) {
   if (i >= index_.size()) {
     return errors::OutOfRange(path_, "; has ", index_.size(), " records, there is no number ", i);
   }
-  const Status status = file_ == nullptr ? ReadUnpacked(i, record) : ReadPlain(i, record);
+  Status status = file_ == nullptr ? ReadUnpacked(i, record) : ReadPlain(i, record);
   if (!status.ok()) record->clear();
   return status;
 }

@@ -215,7 +215,7 @@ std::string ShapeTester::Infer(std::string_view inputs) {
 
 std::string ShapeTester::Check(std::string_view inputs, std::string_view expected) {
   const std::string actual = Infer(inputs);
-  const std::string complaint = StrCat(op_, "(", inputs, ") gives ", actual, ", not ", expected);
+  std::string complaint = StrCat(op_, "(", inputs, ") gives ", actual, ", not ", expected);
   const bool failed = actual.starts_with("e;");
   if (expected == "e" || expected.starts_with("e;")) {
     const std::string_view text = expected.substr(expected == "e" ? 1 : 2);

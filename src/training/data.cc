@@ -18,6 +18,7 @@ namespace {
 
 std::vector<DataType> TypesOf(const std::vector<Output>& tensors) {
   std::vector<DataType> types;
+  types.reserve(tensors.size());
   for (const Output& tensor : tensors) types.push_back(Scope::TypeOf(tensor));
   return types;
 }
@@ -66,6 +67,7 @@ Dataset Dataset::Range(const Scope& scope, const Input& start, const Input& stop
 
 Dataset Dataset::FromTensors(const Scope& scope, const std::vector<Output>& components) {
   std::vector<PartialShape> shapes;
+  shapes.reserve(components.size());
   for (const Output& component : components) shapes.push_back(scope.ShapeOf(component));
   OpMaker maker(scope, "TensorDataset", {});
   maker.Add(AsList(components));
@@ -76,6 +78,7 @@ Dataset Dataset::FromTensors(const Scope& scope, const std::vector<Output>& comp
 
 Dataset Dataset::FromTensorSlices(const Scope& scope, const std::vector<Output>& components) {
   std::vector<PartialShape> shapes;
+  shapes.reserve(components.size());
   for (const Output& component : components) shapes.push_back(RowShape(scope.ShapeOf(component)));
   const Output handle = ops::TensorSliceDataset(scope, AsList(components), shapes);
   return {scope, handle, TypesOf(components), std::move(shapes)};
@@ -467,6 +470,7 @@ Dataset Dataset::Concatenate(const Dataset& other) const {
       continue;
     }
     std::vector<int64_t> dims;
+    dims.reserve(static_cast<size_t>(mine.rank()));
     for (int d = 0; d < mine.rank(); ++d) dims.push_back(mine.dim(d) == its.dim(d) ? mine.dim(d) : -1);
     shapes.emplace_back(std::move(dims));
   }

@@ -216,7 +216,7 @@ StatusOr<SessionRunArgs> GlobalStepWaiterHook::BeforeRun(SessionRunContext& cont
 }
 
 Status FinalOpsHook::End(ClientSession& session) {
-  const Status status = session.Run(feeds_, final_ops_, &values_);
+  Status status = session.Run(feeds_, final_ops_, &values_);
   if (errors::IsOutOfRange(status)) {
     MR_LOG(Warning) << "The tensors of FinalOpsHook depend on an input that has ended. They should only read "
                        "variables.";

@@ -78,6 +78,7 @@ void AddShapes(const Scope& scope, tf::GraphDef* def) {
     Node* const node = scope.graph().FindNode(proto.name());
     if (node == nullptr || node->num_outputs() == 0) continue;
     std::vector<PartialShape> shapes;
+    shapes.reserve(static_cast<size_t>(node->num_outputs()));
     for (int i = 0; i < node->num_outputs(); ++i) shapes.push_back(scope.ShapeOf({node, i}));
     AttrValueToProto(AttrValue(shapes), &(*proto.mutable_attr())["_output_shapes"]);
   }

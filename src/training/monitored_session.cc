@@ -111,7 +111,7 @@ Status MonitoredSession::CreateSession() {
 Status MonitoredSession::CreateSessionRetrying() {
   const Clock::time_point begin = Clock::now();
   for (;;) {
-    const Status status = CreateSession();
+    Status status = CreateSession();
     if (!IsPreemption(status)) return status;
     if (SecondsSince(begin) >= options_.max_recovery_secs) {
       return status.WithContext(StrCat("; for ", options_.max_recovery_secs, " s no session could be made"));

@@ -82,6 +82,7 @@ std::vector<GradientAndVariable> Optimizer::ComputeGradients(
   const std::vector<GraphVariable> chosen = variables.empty() ? TrainableVariables(scope) : variables;
   if (chosen.empty()) scope.UpdateStatus(errors::InvalidArgument(name_, ": no variables to optimize"));
   std::vector<Output> xs;
+  xs.reserve(chosen.size());
   for (const GraphVariable& variable : chosen) xs.push_back(variable.ref());
   std::vector<GradientValue> gradients;
   if (!AddSymbolicGradients(scope, {loss}, xs, GradientSettings(), &gradients).ok()) return {};
@@ -106,6 +107,7 @@ Operation Optimizer::UpdateVariable(const Scope& ready, const Step& step,
                                     const GradientAndVariable& gradient) const {
   const GraphVariable& variable = gradient.variable;
   std::vector<GraphVariable> slots;
+  slots.reserve(static_cast<size_t>(num_slots()));
   for (int i = 0; i < num_slots(); ++i)
     slots.push_back(MakeSlot(step.scope, variable, name_, first_value(i)));
   if (!step.scope.ok()) return Operation();

@@ -107,7 +107,7 @@ Status ReadTextProto(Env& env, const std::string& path, pb::Message* message) {
 
 Status ReadProto(Env& env, const std::string& path, pb::Message* message) {
   if (!env.FileExists(path)) return errors::NotFound("File ", path, " does not exist.");
-  const Status binary = ReadBinaryProto(env, path, message);
+  Status binary = ReadBinaryProto(env, path, message);
   if (binary.code() != ErrorCode::kDataLoss) return binary;
   message->Clear();
   return ReadTextProto(env, path, message);

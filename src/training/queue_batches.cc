@@ -90,6 +90,7 @@ class Batcher {
     queue_ = MakeQueue(stage_, kind, spec, options_.capacity, options_.shared_name);
     MR_RETURN_IF_ERROR(stage_.status());
     std::vector<Operation> enqueues;
+    enqueues.reserve(sources.size());
     for (const auto& source : sources) enqueues.push_back(Enqueue(source));
     if (!join) enqueues.resize(static_cast<size_t>(options_.num_threads), enqueues[0]);
     MR_RETURN_IF_ERROR(stage_.status());
@@ -253,7 +254,7 @@ std::vector<Output> ShuffleBatchJoin(const Scope& scope, const std::vector<std::
 std::vector<Output> Bucket(const Scope& scope, const std::vector<Output>& tensors, const Input& which_bucket,
                            int64_t batch_size, int num_buckets, const BatchOptions& options,
                            int64_t bucket_capacity) {
-  const std::vector<Output> none(1 + tensors.size());
+  std::vector<Output> none(1 + tensors.size());
   if (num_buckets < 2 || batch_size < 1 || options.enqueue_many) {
     scope.UpdateStatus(errors::InvalidArgument(
         "Bucket needs at least 2 buckets, a batch size of at least 1 and one example at a time"));
@@ -311,6 +312,7 @@ std::vector<Output> Bucket(const Scope& scope, const std::vector<Output>& tensor
       stage, buckets[0].handle, std::vector<Operation>(static_cast<size_t>(options.num_threads), any));
   const auto close_all = [&](const char* name, bool cancel) {
     std::vector<Operation> closes;
+    closes.reserve(buckets.size());
     for (const StageQueue& bucket : buckets) {
       closes.push_back(ops::QueueCloseV2(stage.WithOpName(bucket.NameOf("Close")), bucket.handle,
                                          ops::QueueCloseV2::CancelPendingEnqueues(cancel)));
@@ -330,7 +332,7 @@ std::vector<Output> BucketBySequenceLength(const Scope& scope, const Output& len
                                            const std::vector<Output>& tensors, int64_t batch_size,
                                            const std::vector<int32_t>& boundaries,
                                            const BatchOptions& options, int64_t bucket_capacity) {
-  const std::vector<Output> none(1 + tensors.size());
+  std::vector<Output> none(1 + tensors.size());
   for (size_t i = 0; i < boundaries.size(); ++i) {
     if (boundaries[i] <= 0 || (i > 0 && boundaries[i] <= boundaries[i - 1])) {
       scope.UpdateStatus(

@@ -161,6 +161,7 @@ std::vector<Output> SliceInputProducer(const Scope& scope, const std::vector<Out
   const Output index =
       ops::QueueDequeueV2(stage.WithOpName(queue.NameOf("Dequeue")), queue.handle, queue.types)[0];
   std::vector<Output> slices;
+  slices.reserve(tensors.size());
   for (const Output& tensor : tensors) slices.push_back(ops::GatherV2(stage, tensor, index, 0));
   return stage.ok() ? slices : std::vector<Output>(tensors.size());
 }

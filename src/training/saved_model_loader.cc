@@ -29,7 +29,7 @@ StatusOr<Session::Feeds> AssetFeeds(const MetaGraphDef& meta, const std::string&
 
 // The path from which the model's saver restores variables; "" for a model without variables.
 StatusOr<std::string> VariablesOf(Env& env, const std::string& dir) {
-  const std::string prefix =
+  std::string prefix =
       JoinPath(JoinPath(dir, saved_model::kVariablesFolder), saved_model::kVariablesFilename);
   if (env.FileExists(io::BundleIndexPath(prefix)) || env.FileExists(prefix)) return prefix;
   // A sharded checkpoint of the first format is restored by the pattern of its files' names.

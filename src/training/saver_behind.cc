@@ -240,7 +240,7 @@ class Saver::Behind {
 
 Status Saver::Finish() {
   if (behind_ == nullptr) return Status();
-  const Status status = behind_->Finish();
+  Status status = behind_->Finish();
   if (!status.ok()) {
     Behind::Job job = behind_->TakeJob();
     last_ = std::move(job.last);

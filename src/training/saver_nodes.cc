@@ -208,6 +208,7 @@ class SaverNodes {
       return ops::Reshape(at.WithOpName(name), value, to);
     }
     std::vector<int32_t> sizes;
+    sizes.reserve(static_cast<size_t>(shape.rank()));
     for (int i = 0; i < shape.rank(); ++i) sizes.push_back(static_cast<int32_t>(shape.dim(i)));
     const Output to = ops::Const(at.WithOpName(name + "/shape").WithNoControlDependencies(),
                                  Tensor::Vector<int32_t>(sizes));
@@ -236,6 +237,7 @@ class SaverNodes {
       return ops::NoOp(scope.WithDevice(device).WithOpName(group).WithControlDependencies(all));
     }
     std::vector<Operation> gathered;
+    gathered.reserve(devices.size());
     for (const auto& [device, all] : devices) {
       gathered.push_back(
           ops::NoOp(scope.WithDevice(device).WithOpName(group + "/NoOp").WithControlDependencies(all)));

@@ -172,7 +172,7 @@ Status Supervisor::ManagedSession(const std::function<Status(ClientSession&)>& b
     return session.status();
   }
   RequestStop(body(**session));
-  const Status status = Stop();
+  Status status = Stop();
   session_ = nullptr;
   (*session)->session()->Close().IgnoreError("what matters has been run");
   return status;

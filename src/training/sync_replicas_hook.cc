@@ -75,7 +75,7 @@ class SyncReplicasHook final : public SessionRunHook {
     const auto updating = std::make_shared<Updating>();
     const std::string op = optimizer_.chief_queue_runner().enqueue_op_names[0];
     coordinator.StartThread("SyncReplicas-" + op, [updating, op, &session, &coordinator] {
-      const Status status = Update(session, coordinator, op);
+      Status status = Update(session, coordinator, op);
       updating->ended = true;
       return status;
     });

@@ -25,7 +25,7 @@ std::string WantedName(const Scope& scope) { return scope.op_name().empty() ? "V
 
 // The handle of a resource with the name of the node.
 Output MakeHandle(const Scope& scope, const PartialShape& shape, DataType dtype) {
-  const std::string path = scope.path();
+  const std::string& path = scope.path();
   const std::string name =
       scope.state().UniqueName(path.empty() ? scope.op_name() : path + "/" + scope.op_name());
   return ops::VarHandleOp(scope.AtRoot().WithOpName(name), dtype, shape, ops::VarHandleOp::SharedName(name));

@@ -223,6 +223,7 @@ Output JoinParts(const Scope& scope, const std::string& name, const std::vector<
   const Scope root = scope.OutsideControlFlow().AtRoot();
   if (parts.size() == 1) return ops::Identity(root.WithOpName(name), parts[0].value());
   std::vector<Input> values;
+  values.reserve(parts.size());
   for (const GraphVariable& part : parts) values.emplace_back(part.value());
   const Scope own = root.NewSubScope(name + "/ConcatPartitions");
   const Output joined = ops::ConcatV2(own.WithOpName("concat"), InputList(values),

@@ -94,7 +94,7 @@ Status ReadPartitionGraphs(std::string_view run_metadata, DependencyGraph* graph
 Status ReadGraphFile(std::string_view bytes, DependencyGraph* graph) {
   DependencyGraph read;
   // A text is rarely a valid message, and never one with nodes.
-  if (const Status status = ReadGraph(bytes, &read); !status.ok() || read.empty()) {
+  if (Status status = ReadGraph(bytes, &read); !status.ok() || read.empty()) {
     read = DependencyGraph();
     if (status.code() == ErrorCode::kResourceExhausted) return status;
     MR_RETURN_IF_ERROR(ReadGraphText(bytes, &read));

@@ -20,7 +20,7 @@ constexpr size_t kMostLabel = 30;  // characters
 
 // As many characters as fit, the start and the end of the text.
 std::string Shorten(const std::string& text) {
-  const std::string printable = Printable(text, 400);
+  std::string printable = Printable(text, 400);
   if (Width(printable) <= kMostLabel) return printable;
   std::vector<std::string_view> characters;
   const std::string_view view = printable;
@@ -93,6 +93,7 @@ class ViewMaker {
     for (int depth = 1; depth < options_.most_depth && !level.empty(); ++depth) {
       std::erase_if(level, [&](int i) { return SoleNode(i) >= 0; });
       std::vector<std::pair<std::vector<int>, int>> inner;  // what each shows
+      inner.reserve(level.size());
       for (const int i : level) inner.emplace_back(ShownIn(i), i);
       std::stable_sort(inner.begin(), inner.end(),
                        [&](const auto& a, const auto& b) { return a.first.size() < b.first.size(); });

@@ -97,6 +97,7 @@ void SetConcatSlices(GradientContext& c, int first, int count, int64_t axis) {
   if (axis > 0) {
     std::vector<Expr> sizes;
     const Expr at = Scalar(b, DataType::kInt32, static_cast<double>(axis));
+    sizes.reserve(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i)
       sizes.push_back(JoinVectors({GatherRows(DenseShapeOf(c.input(first + i)), at)}));
     const Expr parts = Op("SplitV", {values, JoinVectors(sizes), at}, {{"num_split", count}});
@@ -139,6 +140,7 @@ Status ConcatV2Grad(GradientContext& c) {
 
 std::vector<Expr> AllGrads(GradientContext& c) {
   std::vector<Expr> grads;
+  grads.reserve(static_cast<size_t>(c.num_outputs()));
   for (int i = 0; i < c.num_outputs(); ++i) grads.push_back(c.grad_or_zeros(i));
   return grads;
 }
@@ -171,6 +173,7 @@ Status TileGrad(GradientContext& c) {
   Expr copies;
   if (rank >= 0) {
     std::vector<int64_t> even;
+    even.reserve(static_cast<size_t>(rank));
     for (int i = 0; i < rank; ++i) even.push_back(2 * i);
     copies = Vector(c.builder(), DataType::kInt32, even);
   } else {

@@ -205,6 +205,7 @@ Status CaseGrad(GradientContext& c) {
 
 Status ListToArrayGrad(GradientContext& c) {
   std::vector<Output> grads;
+  grads.reserve(static_cast<size_t>(c.num_outputs()));
   for (int i = 0; i < c.num_outputs(); ++i) grads.push_back(GradOrZeros(c, i).output());
   if (!c.status().ok()) return c.status();
   TakeResults(c,
@@ -216,6 +217,7 @@ Status ListToArrayGrad(GradientContext& c) {
 
 Status ArrayToListGrad(GradientContext& c) {
   std::vector<Output> grads;
+  grads.reserve(static_cast<size_t>(c.num_outputs()));
   for (int i = 0; i < c.num_outputs(); ++i) grads.push_back(GradOrZeros(c, i).output());
   AttrMap attrs = c.CopyAttrs({"T", "N"});
   if (!c.status().ok()) return c.status();

@@ -26,6 +26,7 @@ bool Carries(DataType type) {
 
 std::vector<DataType> TypesOf(const std::vector<Output>& tensors) {
   std::vector<DataType> types;
+  types.reserve(tensors.size());
   for (const Output& t : tensors) types.push_back(BaseType(t.node->output_type(t.index)));
   return types;
 }
@@ -53,6 +54,7 @@ void Lengthen(Node* node, const char* attr, const std::vector<DataType>& more) {
 Status InferAgain(GradientContext& c, int old_outputs) {
   ShapeRefiner& shapes = c.builder().shapes();
   std::vector<PartialShape> known;
+  known.reserve(static_cast<size_t>(old_outputs));
   for (int i = 0; i < old_outputs; ++i) known.push_back(shapes.OutputShape(c.node(), i));
   shapes.ForgetLast();
   MR_RETURN_IF_ERROR(shapes.AddNode(c.node()));
@@ -170,6 +172,7 @@ class LoopSplit {
   StatusOr<std::vector<bool>> ConstantVariables(const NameAttrList& body) {
     MR_ASSIGN_OR_RETURN(const Split plain, FunctionSplit::Make(graph_, body, EmptyRequest()));
     std::vector<bool> constant;
+    constant.reserve(static_cast<size_t>(count_));
     for (int i = 0; i < count_; ++i) constant.push_back(plain->IsConstant(static_cast<size_t>(i)));
     return constant;
   }

@@ -17,6 +17,7 @@ Status RaggedGatherGrad(GradientContext& c) {
   const Expr count = GatherRows(ShapeOf(values), Scalar(b, DataType::kInt32, 0));
   const Expr numbers = Op("Range", {Scalar(b, DataType::kInt32, 0), count, Scalar(b, DataType::kInt32, 1)});
   std::vector<Expr> splits;
+  splits.reserve(static_cast<size_t>(depth));
   for (int i = 0; i < depth; ++i) splits.push_back(c.input(i));
   AttrMap attrs = c.CopyAttrs({"PARAMS_RAGGED_RANK", "OUTPUT_RAGGED_RANK", "Tsplits", "Tindices"});
   attrs.Set("Tvalues", DataType::kInt32);

@@ -213,7 +213,7 @@ Status DecodePng(std::string_view bytes, int channels, int bits, const PixelAllo
   if (!header.ok())
     return Status(header.code(),
                   StrCat("Invalid PNG header, data size ", bytes.size(), "; ", header.message()));
-  const Status data = decoder->ReadPixels(allocate);
+  Status data = decoder->ReadPixels(allocate);
   if (!data.ok())
     return Status(data.code(), StrCat("Invalid PNG data, size ", bytes.size(), "; ", data.message()));
   return data;

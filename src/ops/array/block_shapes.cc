@@ -61,6 +61,7 @@ Status MoveBatch(InferenceContext& c, const Blocks& b, bool to_batch) {
     return Status();
   }
   std::vector<DimHandle> dims;
+  dims.reserve(static_cast<size_t>(c.Rank(b.input)));
   for (int i = 0; i < c.Rank(b.input); ++i) dims.push_back(c.Dim(b.input, i));
   if (!b.sizes.has_value()) dims[0] = c.UnknownDim();
   for (int i = 0; i < b.count; ++i) {
@@ -141,6 +142,7 @@ Status MoveDepth(InferenceContext& c, bool to_depth) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), vectors ? 5 : 4));
   const size_t channel = format == "NHWC" ? 3 : 1, row = format == "NHWC" ? 1 : 2;
   std::vector<DimHandle> dims;
+  dims.reserve(5);
   for (int i = 0; i < 4; ++i) dims.push_back(c.Dim(input, i));
   if (vectors) dims.push_back(c.MakeDim(4));
   int64_t square = 0;

@@ -88,6 +88,7 @@ Status ElementwiseShape(InferenceContext& c) {
   if (program.num_inputs != c.num_inputs() || static_cast<int>(program.results.size()) != c.num_outputs())
     return errors::InvalidArgument("The element-wise program is for another number of inputs or outputs");
   std::vector<ShapeHandle> shapes;
+  shapes.reserve(static_cast<size_t>(program.num_inputs));
   for (int i = 0; i < program.num_inputs; ++i) shapes.push_back(c.input(i));
   for (const ElementwiseProgram::Instruction& instruction : program.instructions) {
     const auto operand = [&](int i) { return shapes[instruction.operands[static_cast<size_t>(i)]]; };

@@ -108,6 +108,7 @@ void ResetContainers(const std::string& target, const std::vector<std::string>& 
     TF_SetConfig(options, text.data(), text.size(), status.get());
   }
   std::vector<const char*> names;
+  names.reserve(containers.size());
   for (const std::string& name : containers) names.push_back(name.c_str());
   if (status.ok()) TF_Reset(options, names.data(), static_cast<int>(names.size()), status.get());
   TF_DeleteSessionOptions(options);

@@ -202,6 +202,7 @@ PyObject* Consumers(PyObject* self, PyObject* /*unused*/) {
   TF_OperationOutputConsumers(OutputOf(tensor), inputs.data(), static_cast<int>(inputs.size()));
   // One for each use, as in TensorFlow: an operation that has the tensor twice stands there twice.
   std::vector<TF_Operation*> handles;
+  handles.reserve(inputs.size());
   for (const TF_Input& input : inputs) handles.push_back(input.oper);
   return Operations(tensor->op, handles);
 }

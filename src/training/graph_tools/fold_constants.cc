@@ -163,6 +163,7 @@ class Folder {
   // Computes all at once or, if some have errors, which belong to the step that needs them, one by one.
   void Compute(Session& session, const std::vector<int>& results) {
     std::vector<std::string> names;
+    names.reserve(results.size());
     for (const int result : results) names.push_back(graph_.node(result).name() + ":0");
     std::vector<Tensor> values;
     if (session.Run({}, names, {}, &values).ok()) {

@@ -44,6 +44,7 @@ Status Freeze(const FreezeOptions& options, const Values& values, GraphDef* grap
   MR_RETURN_IF_ERROR(ExtractSubGraph(options.outputs, graph));
   const std::vector<int> variables = VariablesIn(options, *graph);
   std::vector<const NodeDef*> nodes;
+  nodes.reserve(variables.size());
   for (const int variable : variables) nodes.push_back(&graph->node(variable));
   MR_ASSIGN_OR_RETURN(const std::vector<Tensor> read, values(nodes));
   MR_ASSIGN_OR_RETURN(const NodeIndex index, NodeIndex::Make(*graph));
