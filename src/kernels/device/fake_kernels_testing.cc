@@ -83,6 +83,7 @@ class CpuKernel {
   // The shapes of the outputs, from those of the inputs and the values of inputs in host memory.
   StatusOr<std::vector<TensorShape>> OutputShapes(const KernelContext& context) const {
     std::vector<PartialShape> inputs;
+    inputs.reserve(static_cast<size_t>(context.num_inputs()));
     for (int i = 0; i < context.num_inputs(); ++i) inputs.emplace_back(context.input(i).shape());
     const NodeProps& props = kernel_->props();
     InferenceContext c(props.op->def, props.attrs, kernel_->name(), context.num_outputs(), inputs);
@@ -103,6 +104,7 @@ class CpuKernel {
   Status Run(const FakeDevice& device, const std::vector<Operand>& inputs,
              const std::vector<Operand>& outputs) const {
     std::vector<Tensor> opened;
+    opened.reserve(inputs.size());
     for (const Operand& input : inputs) opened.push_back(input.Open(device));
     std::vector<TensorValue> results(outputs.size());
     MR_RETURN_IF_ERROR(Compute(opened, results));

@@ -78,7 +78,7 @@ Status Batcher::State::Submit(const std::string& name, BatchTask& task) {
   Batch& batch = queue.back();
   batch.rows += task.rows;
   batch.tasks.push_back(std::move(task));
-  const Status status = Wake();
+  Status status = Wake();
   if (!status.ok()) {  // there is no thread at all, so the task is still in its place
     task = std::move(batch.tasks.back());
     batch.tasks.pop_back();

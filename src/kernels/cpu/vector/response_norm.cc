@@ -23,7 +23,8 @@ void ForPixels(ResponseNorm* norm, int64_t pixels, double arrays, Parallel& para
   const int64_t padded = block * (norm->depth + norm->radius) + 2 * norm->radius + 2 * kRegister;
   const bool root = norm->beta == 0.5f || norm->beta == 0.75f || norm->beta == 1;
   const double steps = 2.0 * std::bit_width(static_cast<uint64_t>(2 * norm->radius + 1));
-  const double cost_ns = arrays * static_cast<double>(padded / block) * ((root ? 0.3 : 8) + 0.03 * steps);
+  const int64_t per_pixel = padded / block;
+  const double cost_ns = arrays * static_cast<double>(per_pixel) * ((root ? 0.3 : 8) + 0.03 * steps);
   ForUnits(parallel, pixels, cost_ns, [&](int64_t begin, int64_t end) {
     std::vector<float> room(static_cast<size_t>(3 * padded));
     fn(begin, end - begin, ResponseNormScratch{room.data(), room.data() + padded, room.data() + 2 * padded});

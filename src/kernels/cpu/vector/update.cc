@@ -148,7 +148,8 @@ void UpdateRows(const UpdateArgs& args, std::span<const int64_t> indices, int64_
     return;
   }
   const auto bound = [&](int64_t part) { return rows / parts * part + std::min(part, rows % parts); };
-  ForUnits(parallel, parts, 2 * kCostNs * static_cast<double>(elements / parts),
+  const int64_t per_part = elements / parts;
+  ForUnits(parallel, parts, 2 * kCostNs * static_cast<double>(per_part),
            [&](int64_t begin, int64_t end) { change(bound(begin), bound(end)); });
 }
 
