@@ -30,16 +30,20 @@ function(mr_precompile target)
   endif()
 endfunction()
 
-# mr_units(target bytes): the sources of the target are compiled in units of about so many bytes (cmake/unity.py). It takes
-# effect at the end of the folder. Sources with options of their own, generated ones (which need not exist yet), large ones
-# and those whose names do not go together with others stay alone.
+# mr_units(target bytes [regex]): the sources of the target, or those that the expression matches, are compiled in units of
+# about so many bytes (cmake/unity.py). It takes effect at the end of the folder. Sources with options of their own, generated
+# ones (which need not exist yet), large ones and those whose names do not go together with others stay alone.
 function(mr_units target bytes)
   if(MILLRACE_UNITS)
-    cmake_language(EVAL CODE "cmake_language(DEFER CALL mr_make_units [[${target}]] [[${bytes}]])")
+    set(only ".")
+    if(ARGN)
+      set(only "${ARGN}")
+    endif()
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL mr_make_units [[${target}]] [[${bytes}]] [[${only}]])")
   endif()
 endfunction()
 
-function(mr_make_units target bytes)
+function(mr_make_units target bytes only)
   get_target_property(sources ${target} SOURCES)
   get_target_property(folder ${target} SOURCE_DIR)
   set(alone "")
@@ -52,7 +56,7 @@ function(mr_make_units target bytes)
         list(APPEND options ${property})
       endif()
     endforeach()
-    if(options OR NOT source MATCHES "\\.cc$")
+    if(options OR NOT source MATCHES "\\.cc$" OR NOT source MATCHES "${only}")
       list(APPEND alone "${source}")
     else()
       cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${folder}" NORMALIZE)

@@ -24,7 +24,7 @@ NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?
 INCLUDE = re.compile(r'^#include ([<"][^>"]+[>"]).*$', re.MULTILINE)
 WORD = re.compile(r"[A-Za-z_]\w*")
 ALONE = re.compile(r"^using namespace |^#(pragma GCC|if)|^int main\(|^extern \"C\"", re.MULTILINE)
-TYPE = re.compile(r"(?:using|concept) (\w+) =|(?:class|struct|union|enum(?: class)?) (?:\[\[\w+\]\] )?(?:alignas\(\w+\) )?(\w+)(?: final)?[\s:;={]|"
+TYPE = re.compile(r"(?:using|concept) (\w+) =|(?:class|struct|union|enum(?: class)?) (?:\[\[\w+\]\] )?(?:alignas\(\w+\) )?(?:MR_\w+(?:\([^)]*\))? )*(\w+)(?: final)?[\s:;={]|"
                   r"(?:class|struct|enum class) (\w+)$")
 KEYWORDS = {"if", "for", "while", "return", "namespace", "static_assert", "switch", "template", "extern", "operator"}
 
@@ -64,7 +64,7 @@ class Source:
             if re.match(r"namespace\s*\{", line):
                 hidden.append(depth)
             elif line and (line[0].isalpha() or line[0] in "_["):
-                if hidden or re.match(r"static |constexpr |const |constinit |using \w+ =|thread_local ", line):
+                if hidden or re.match(r"static |constexpr |const |using \w+ =", line):
                     name = declared(lines, number)
                     # `const char* NameOf(` outside of anonymous namespaces is a function for other files.
                     shared = not hidden and line.startswith("const ") and re.search(rf"\b{name}\(", line)
@@ -145,7 +145,8 @@ def write_unit(out, plan_file, paths):
         if source.alone or not fits(source, sources[:number]):
             pathlib.Path(plan_file).touch()
             raise SystemExit(f"unity.py: {source.path} no longer fits into its unit; build again, which configures anew")
-    lines = ["// Made by cmake/unity.py."]
+    # g++ takes what is included for a header, where a type with a member of a local type would be a fault.
+    lines = ["// Made by cmake/unity.py.", '#pragma GCC diagnostic ignored "-Wsubobject-linkage"']
     lines += [f"#include {header}" for header in dict.fromkeys(header for source in sources for header in source.includes)]
     for number, source in enumerate(sources):
         lines += [f"#define {name} {name}_{number}" for name in sorted(source.names)]

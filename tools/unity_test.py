@@ -69,6 +69,14 @@ class UnityTest(unittest.TestCase):
         self.assertEqual(source.names, {"Thing", "Broken", "kSize", "Row", "Helper"})
         self.assertEqual(source.includes, ["<string>", f'"{self.folder}/beside.h"'])
 
+    def test_attributes_of_classes_are_no_names(self) -> None:
+        text = "namespace {\nclass MR_SCOPED_CAPABILITY SoonLock {\n};\nstruct MR_X(a) Row {};\n}  // namespace\n"
+        self.assertEqual(unity.Source(self.write("a.cc", text)).names, {"SoonLock", "Row"})
+
+    def test_objects_outside_of_anonymous_namespaces_are_for_other_files(self) -> None:
+        text = "namespace n {\nconstinit thread_local const int* owner = nullptr;\nthread_local int depth;\n}  // namespace n\n"
+        self.assertEqual(unity.Source(self.write("a.cc", text)).names, set())
+
     def test_names_of_members_stay(self) -> None:
         text = "namespace {\nint Size(const X& x) { return x.Size(); }\n}  // namespace\n"
         source = unity.Source(self.write("zz_a.cc", text))
