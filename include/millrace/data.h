@@ -184,7 +184,12 @@ class Dataset {
   // the result have the default options again.
   Dataset WithOptions(const DatasetOptions& options) const;
 
-  const Scope& scope() const { return *scope_; }  // REQUIRES: not default-constructed
+  // The program ends with a message if the dataset is default-constructed.
+  const Scope& scope() const {
+    if (!scope_.has_value()) [[unlikely]]
+      internal::EndWithMessage("Dataset::scope: the dataset is default-constructed");
+    return *scope_;
+  }
   const Output& handle() const { return handle_; }
   const std::vector<DataType>& types() const { return types_; }
   const std::vector<PartialShape>& shapes() const { return shapes_; }

@@ -99,6 +99,9 @@ class Scope {
  public:
   // An empty graph over all registered ops.
   static Scope NewRootScope();
+  // Moving copies, so that the source stays usable.
+  Scope(const Scope&) = default;
+  Scope& operator=(const Scope&) = default;
 
   // Node names in the result begin with `name`/, made unique: "layer", "layer_1", …
   Scope NewSubScope(std::string_view name) const;

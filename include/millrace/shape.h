@@ -13,6 +13,11 @@
 
 namespace millrace {
 
+namespace internal {
+// Ends the program with a message.
+[[noreturn]] void NoDimension(const char* function, int i, const std::string& shape);
+}  // namespace internal
+
 // The sizes of a tensor's dimensions, all known. The product of the nonzero sizes fits in int64_t: code that
 // builds a shape from untrusted sizes uses Make() or TryAddDim(), which refuse negative sizes, overflow and
 // rank > 254.
@@ -21,7 +26,7 @@ class TensorShape {
   static constexpr int kMaxRank = 254;
 
   TensorShape() {}  // a scalar; not defaulted, so that a const one can be declared
-  // REQUIRES: valid sizes (see Make).
+  // REQUIRES: valid sizes (see Make). The program ends with a message otherwise.
   TensorShape(std::initializer_list<int64_t> dims);
   explicit TensorShape(std::span<const int64_t> dims);
   TensorShape(const TensorShape& o) { CopyFrom(o); }
@@ -51,14 +56,19 @@ class TensorShape {
   }
 
   int rank() const { return rank_; }
-  int64_t dim(int i) const { return dims_data()[i]; }
+  // The program ends with a message if `i` is negative or not below the rank.
+  int64_t dim(int i) const {
+    if (static_cast<unsigned>(i) >= static_cast<unsigned>(rank_)) [[unlikely]]
+      internal::NoDimension("TensorShape::dim", i, ToString());
+    return dims_data()[i];
+  }
   std::span<const int64_t> dims() const { return {dims_data(), static_cast<size_t>(rank_)}; }
   int64_t num_elements() const { return num_elements_; }
   bool IsScalar() const { return rank_ == 0; }
   bool IsVector() const { return rank_ == 1; }
   bool IsMatrix() const { return rank_ == 2; }
 
-  // REQUIRES for these: the result is a valid shape.
+  // REQUIRES for these: the result is a valid shape. The program ends with a message otherwise.
   void AddDim(int64_t size);
   void InsertDim(int i, int64_t size);
   void RemoveDim(int i);
@@ -70,8 +80,10 @@ class TensorShape {
   std::string ToString() const;
   friend bool operator==(const TensorShape& a, const TensorShape& b) {
     if (a.rank_ != b.rank_ || a.num_elements_ != b.num_elements_) return false;
+    const int64_t* const x = a.dims_data();
+    const int64_t* const y = b.dims_data();
     for (int i = 0; i < a.rank_; ++i) {
-      if (a.dim(i) != b.dim(i)) return false;
+      if (x[i] != y[i]) return false;
     }
     return true;
   }
@@ -131,7 +143,12 @@ class PartialShape {
 
   bool unknown_rank() const { return !known_rank_; }
   int rank() const { return known_rank_ ? static_cast<int>(dims_.size()) : -1; }
-  int64_t dim(int i) const { return dims_[i]; }
+  // -1 if it is unknown. The program ends with a message if `i` is negative or not below the rank.
+  int64_t dim(int i) const {
+    if (i < 0 || i >= rank()) [[unlikely]]
+      internal::NoDimension("PartialShape::dim", i, ToString());
+    return dims_[static_cast<size_t>(i)];
+  }
   std::span<const int64_t> dims() const { return dims_; }
   bool IsFullyDefined() const;
   bool IsCompatibleWith(const TensorShape& shape) const;

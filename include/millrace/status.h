@@ -93,7 +93,13 @@ class [[nodiscard]] Status {
 
 std::ostream& operator<<(std::ostream& os, const Status& status);
 
-// A value, or an error.
+namespace internal {
+// These end the program with a message: for wrong calls that can't return an error.
+[[noreturn]] void EndWithMessage(std::string_view message);
+[[noreturn]] void NoValue(const Status& status);
+}  // namespace internal
+
+// A value, or an error. The program ends with a message if the value of an error is accessed.
 template <typename T>
 class [[nodiscard]] StatusOr {
  public:
@@ -116,17 +122,31 @@ class [[nodiscard]] StatusOr {
   Status status() && { return std::move(status_); }
 
   // REQUIRES: ok().
-  T& value() & { return *value_; }
-  const T& value() const& { return *value_; }
-  T&& value() && { return std::move(*value_); }
-  T& operator*() & { return *value_; }
-  const T& operator*() const& { return *value_; }
-  T&& operator*() && { return std::move(*value_); }
-  T* operator->() { return &*value_; }
-  const T* operator->() const { return &*value_; }
+  T& value() & {
+    CheckValue();
+    return *value_;
+  }
+  const T& value() const& {
+    CheckValue();
+    return *value_;
+  }
+  T&& value() && {
+    CheckValue();
+    return std::move(*value_);
+  }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
   T value_or(T other) const& { return ok() ? *value_ : std::move(other); }
 
  private:
+  void CheckValue() const {
+    if (!value_.has_value()) [[unlikely]]
+      internal::NoValue(status_);
+  }
+
   Status status_;
   std::optional<T> value_;
 };

@@ -41,6 +41,8 @@ extern char kNoElements[64];
 [[noreturn]] void NotInitialized(const Tensor& tensor);
 [[noreturn]] void WrongNumberOfValues(int64_t num_values, const TensorShape& shape);
 [[noreturn]] void IndexOutOfRange(int dimension, int64_t index, int64_t size);
+[[noreturn]] void NoDimensionOfView(int i, int rank);
+[[noreturn]] void NullText();
 
 // The element type of a C++ value in a tensor: std::string for all kinds of text.
 template <typename T>
@@ -104,7 +106,11 @@ class Tensor {
     return t;
   }
   static Tensor Scalar(std::string_view value) { return Scalar<std::string>(std::string(value)); }
-  static Tensor Scalar(const char* value) { return Scalar(std::string_view(value)); }
+  static Tensor Scalar(const char* value) {
+    if (value == nullptr) [[unlikely]]
+      internal::NullText();
+    return Scalar(std::string_view(value));
+  }
   // A tensor with these elements in row-major order. Texts may be std::string, std::string_view or const
   // char*. The program ends with a message if the number of values differs from the shape's.
   template <typename T>
@@ -169,13 +175,17 @@ class Tensor {
   const T* data() const {
     return const_cast<Tensor*>(this)->data<T>();
   }
+  // The same with their number. The program ends with a message if the tensor is not initialised.
   template <typename T>
   std::span<T> flat() {
-    return {data<T>(), static_cast<size_t>(num_elements())};
+    T* const elements = data<T>();
+    if (!IsInitialized()) [[unlikely]]
+      internal::NotInitialized(*this);
+    return {elements, static_cast<size_t>(num_elements())};
   }
   template <typename T>
   std::span<const T> flat() const {
-    return {data<T>(), static_cast<size_t>(num_elements())};
+    return const_cast<Tensor*>(this)->flat<T>();
   }
   // The only element, for any rank. The program ends with a message unless there is exactly one.
   template <typename T>
@@ -225,11 +235,12 @@ class Tensor {
   void* raw_data() { return data_; }
   const void* raw_data() const { return data_; }
 
-  // Rows [begin, end) of dimension 0, sharing the buffer. REQUIRES: rank >= 1, 0 <= begin <= end <= dim(0).
+  // Rows [begin, end) of dimension 0, sharing the buffer. REQUIRES: rank >= 1, 0 <= begin <= end <= dim(0). The
+  // program ends with a message otherwise.
   Tensor Slice(int64_t begin, int64_t end) const;
   // The same elements with another shape, sharing the buffer; InvalidArgument if the counts differ.
   StatusOr<Tensor> Reshape(const TensorShape& shape) const;
-  // Changes the shape without a check. REQUIRES: shape.num_elements() == num_elements().
+  // The same where the counts are known to be equal. The program ends with a message otherwise.
   Tensor WithShape(const TensorShape& shape) const;
   // A copy with its own buffer.
   Tensor DeepCopy() const;
@@ -247,6 +258,10 @@ class Tensor {
     using E = typename internal::Element<T>::Type;
     if (static_cast<int64_t>(values.size()) != shape.num_elements()) [[unlikely]]
       internal::WrongNumberOfValues(static_cast<int64_t>(values.size()), shape);
+    if constexpr (std::is_same_v<T, const char*>) {
+      if (std::find(values.begin(), values.end(), nullptr) != values.end()) [[unlikely]]
+        internal::NullText();
+    }
     Tensor t(kDataTypeOf<E>, shape);
     if (t.IsInitialized()) std::copy(values.begin(), values.end(), t.data<E>());
     return t;
@@ -272,7 +287,11 @@ class TensorView {
   TensorView(T* data, const int64_t* dims) : data_(data) { std::copy_n(dims, N, dims_); }
 
   T* data() const { return data_; }
-  int64_t dim(int i) const { return dims_[i]; }
+  int64_t dim(int i) const {
+    if (i < 0 || i >= N) [[unlikely]]
+      internal::NoDimensionOfView(i, N);
+    return dims_[i];
+  }
   int64_t size() const {
     int64_t size = 1;
     for (const int64_t d : dims_) size *= d;

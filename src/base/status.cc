@@ -4,6 +4,8 @@
 
 #include <array>
 #include <charconv>
+#include <cstdio>
+#include <cstdlib>
 #include <streambuf>
 
 namespace millrace {
@@ -97,6 +99,18 @@ std::string TextPiece::Concatenate(std::initializer_list<TextPiece> pieces) {
     }
   }
   return out;
+}
+
+void EndWithMessage(std::string_view message) {
+  const std::string line = StrCat("millrace: ", message, "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+  std::abort();
+}
+
+void NoValue(const Status& status) {
+  EndWithMessage(StrCat("StatusOr: the value of an error is accessed: ",
+                        status.ok() ? std::string("it was moved away") : status.ToString()));
 }
 
 Status MakeError(ErrorCode code, std::initializer_list<TextPiece> pieces) {

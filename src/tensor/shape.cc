@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/logging.h"
-
 namespace millrace {
 namespace {
 
@@ -49,6 +47,13 @@ Status CheckDims(std::span<const int64_t> dims, int64_t smallest) {
   return Status::Ok();
 }
 
+// Ends the program, with the function's name, unless the sizes are valid.
+void RequireDims(const char* function, std::span<const int64_t> dims) {
+  if (const Status status = CheckDims(dims, 0); !status.ok()) {
+    internal::EndWithMessage(StrCat(function, ": ", status.message()));
+  }
+}
+
 int64_t Product(std::span<const int64_t> dims) {
   int64_t product = 1;
   for (const int64_t d : dims) product *= d;
@@ -57,11 +62,19 @@ int64_t Product(std::span<const int64_t> dims) {
 
 }  // namespace
 
+namespace internal {
+
+void NoDimension(const char* function, int i, const std::string& shape) {
+  EndWithMessage(StrCat(function, ": ", shape, " has no dimension ", i));
+}
+
+}  // namespace internal
+
 TensorShape::TensorShape(std::initializer_list<int64_t> dims)
     : TensorShape(std::span<const int64_t>(dims.begin(), dims.size())) {}
 
 TensorShape::TensorShape(std::span<const int64_t> dims) {
-  MR_CHECK(CheckDims(dims, 0).ok());
+  RequireDims("TensorShape", dims);
   Assign(dims);
 }
 
@@ -115,15 +128,15 @@ Status TensorShape::TryAddDim(int64_t size) {
 }
 
 void TensorShape::InsertDim(int i, int64_t size) {
-  MR_CHECK(i >= 0 && i <= rank());
+  if (i < 0 || i > rank()) internal::NoDimension("TensorShape::InsertDim", i, ToString());
   Edit edit(*this);
   edit.Insert(i, size);
-  MR_CHECK(CheckDims(edit.span(), 0).ok());
+  RequireDims("TensorShape::InsertDim", edit.span());
   Assign(edit.span());
 }
 
 void TensorShape::RemoveDim(int i) {
-  MR_CHECK(i >= 0 && i < rank());
+  if (i < 0 || i >= rank()) internal::NoDimension("TensorShape::RemoveDim", i, ToString());
   Edit edit(*this);
   std::copy(edit.dims + i + 1, edit.dims + edit.rank, edit.dims + i);
   --edit.rank;
@@ -131,10 +144,10 @@ void TensorShape::RemoveDim(int i) {
 }
 
 void TensorShape::SetDim(int i, int64_t size) {
-  MR_CHECK(i >= 0 && i < rank());
+  if (i < 0 || i >= rank()) internal::NoDimension("TensorShape::SetDim", i, ToString());
   Edit edit(*this);
   edit.dims[i] = size;
-  MR_CHECK(CheckDims(edit.span(), 0).ok());
+  RequireDims("TensorShape::SetDim", edit.span());
   Assign(edit.span());
 }
 

@@ -2,12 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/tensor.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 
-#include "base/logging.h"
 #include "base/strings.h"
 #include "tensor/allocation_owner.h"
 #include "tensor/allocator.h"
@@ -21,12 +18,6 @@ alignas(64) char kNoElements[64];
 
 namespace {
 
-[[noreturn]] void Fail(const std::string& message) {
-  std::fprintf(stderr, "millrace: %s\n", message.c_str());
-  std::fflush(stderr);
-  std::abort();
-}
-
 std::string Describe(const Tensor& t) {
   return StrCat("a tensor of type ", t.dtype(), " and shape ", t.shape());
 }
@@ -34,30 +25,36 @@ std::string Describe(const Tensor& t) {
 }  // namespace
 
 void WrongElementType(const Tensor& tensor, DataType wanted) {
-  Fail(StrCat("Tensor: the elements of ", Describe(tensor), " are accessed as ", wanted));
+  EndWithMessage(StrCat("Tensor: the elements of ", Describe(tensor), " are accessed as ", wanted));
 }
 
 void WrongRank(const Tensor& tensor, int wanted) {
-  Fail(StrCat("Tensor: ", Describe(tensor), " is viewed as a tensor of rank ", wanted));
+  EndWithMessage(StrCat("Tensor: ", Describe(tensor), " is viewed as a tensor of rank ", wanted));
 }
 
 void NotOneElement(const Tensor& tensor) {
   if (!tensor.IsInitialized()) NotInitialized(tensor);
-  Fail(StrCat("Tensor::scalar: ", Describe(tensor), " does not have exactly one element"));
+  EndWithMessage(StrCat("Tensor::scalar: ", Describe(tensor), " does not have exactly one element"));
 }
 
 void NotInitialized(const Tensor& tensor) {
-  Fail(StrCat("Tensor: the elements of ", Describe(tensor), " are accessed, but it is not initialized"));
+  EndWithMessage(StrCat("Tensor: the elements of ", Describe(tensor), " are accessed, but it is not initialized"));
 }
 
 void WrongNumberOfValues(int64_t num_values, const TensorShape& shape) {
-  Fail(StrCat("Tensor::From: ", num_values, " values for shape ", shape, ", which has ", shape.num_elements(),
+  EndWithMessage(StrCat("Tensor::From: ", num_values, " values for shape ", shape, ", which has ", shape.num_elements(),
               " elements"));
 }
 
 void IndexOutOfRange(int dimension, int64_t index, int64_t size) {
-  Fail(StrCat("Tensor: index ", index, " is out of range for dimension ", dimension, " of size ", size));
+  EndWithMessage(StrCat("Tensor: index ", index, " is out of range for dimension ", dimension, " of size ", size));
 }
+
+void NoDimensionOfView(int i, int rank) {
+  EndWithMessage(StrCat("TensorView::dim: a view of rank ", rank, " has no dimension ", i));
+}
+
+void NullText() { EndWithMessage("Tensor: a text is a null pointer"); }
 
 }  // namespace internal
 
@@ -136,7 +133,9 @@ size_t Tensor::num_bytes() const { return static_cast<size_t>(num_elements()) * 
 Buffer* Tensor::buffer() const { return static_cast<Buffer*>(buffer_); }
 
 Tensor Tensor::Slice(int64_t begin, int64_t end) const {
-  MR_CHECK(rank() >= 1 && begin >= 0 && begin <= end && end <= dim(0));
+  if (rank() == 0 || begin < 0 || begin > end || end > dim(0)) {
+    internal::EndWithMessage(StrCat("Tensor::Slice: rows [", begin, ", ", end, ") of ", internal::Describe(*this)));
+  }
   Tensor result(*this);
   result.shape_.SetDim(0, end - begin);
   if (buffer_ != nullptr && dim(0) > 0) {
@@ -155,6 +154,9 @@ StatusOr<Tensor> Tensor::Reshape(const TensorShape& shape) const {
 }
 
 Tensor Tensor::WithShape(const TensorShape& shape) const {
+  if (shape.num_elements() != num_elements()) {
+    internal::EndWithMessage(StrCat("Tensor::WithShape: ", internal::Describe(*this), " gets shape ", shape));
+  }
   Tensor result(*this);
   result.shape_ = shape;
   return result;
