@@ -185,7 +185,11 @@ struct FunctionName;
 class OpAttrs {
  public:
   void Set(const char* name, std::string_view value);
-  void Set(const char* name, const char* value) { Set(name, std::string_view(value)); }
+  void Set(const char* name, const char* value) {
+    if (value == nullptr) [[unlikely]]
+      internal::NullText();
+    Set(name, std::string_view(value));
+  }
   void Set(const char* name, int64_t value);
   void Set(const char* name, float value);
   void Set(const char* name, bool value);

@@ -100,8 +100,10 @@ TEST(TensorShapeTest, TryAddDimRefusesAndLeavesTheShape) {
 }
 
 TEST(TensorShapeDeathTest, BadSizesInCodeAreProgrammerErrors) {
-  EXPECT_DEATH(TensorShape({-1}), "check failed");
-  EXPECT_DEATH(TensorShape({2}).RemoveDim(1), "check failed");
+  EXPECT_DEATH(TensorShape({-1}), "TensorShape: .*negative");
+  EXPECT_DEATH(TensorShape({2}).RemoveDim(1), "RemoveDim: .2. has no dimension 1");
+  EXPECT_DEATH(TensorShape({2}).dim(1), "TensorShape::dim: .2. has no dimension 1");
+  EXPECT_DEATH(PartialShape().dim(0), "PartialShape::dim: <unknown> has no dimension 0");
 }
 
 TEST(PartialShapeTest, PrintsWhatIsUnknown) {

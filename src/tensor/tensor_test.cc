@@ -108,8 +108,12 @@ TEST(TensorTest, SliceOfAnEmptyTensorIsEmpty) {
 
 TEST(TensorDeathTest, SliceOutOfRangeIsAProgrammerError) {
   const Tensor t(DataType::kFloat, TensorShape({3}));
-  EXPECT_DEATH(t.Slice(1, 4), "check failed");
-  EXPECT_DEATH(Tensor::Scalar<float>(1).Slice(0, 0), "check failed");
+  EXPECT_DEATH(t.Slice(1, 4), "Tensor::Slice: rows .1, 4.");
+  EXPECT_DEATH(Tensor::Scalar<float>(1).Slice(0, 0), "Tensor::Slice");
+  EXPECT_DEATH(t.WithShape({4}), "Tensor::WithShape");
+  EXPECT_DEATH(t.vec<float>().dim(1), "TensorView::dim");
+  EXPECT_DEATH((void)*Tensor::Of({{1, 2}, {3}}), "StatusOr: .*differ in shape");
+  EXPECT_DEATH(Tensor::Scalar(static_cast<const char*>(nullptr)), "null pointer");
 }
 
 TEST(TensorTest, ReshapeSharesOrRefuses) {
