@@ -13,11 +13,6 @@
 
 namespace millrace {
 
-namespace internal {
-// Ends the program with a message.
-[[noreturn]] void NoDimension(const char* function, int i, const std::string& shape);
-}  // namespace internal
-
 // The sizes of a tensor's dimensions, all known. The product of the nonzero sizes fits in int64_t: code that
 // builds a shape from untrusted sizes uses Make() or TryAddDim(), which refuse negative sizes, overflow and
 // rank > 254.
@@ -59,7 +54,7 @@ class TensorShape {
   // The program ends with a message if `i` is negative or not below the rank.
   int64_t dim(int i) const {
     if (static_cast<unsigned>(i) >= static_cast<unsigned>(rank_)) [[unlikely]]
-      internal::NoDimension("TensorShape::dim", i, ToString());
+      NoDimension("TensorShape::dim", i);
     return dims_data()[i];
   }
   std::span<const int64_t> dims() const { return {dims_data(), static_cast<size_t>(rank_)}; }
@@ -90,6 +85,7 @@ class TensorShape {
 
  private:
   struct Edit;
+  [[noreturn]] void NoDimension(const char* function, int i) const;  // ends the program
   static constexpr int kInline = 4;
 
   const int64_t* dims_data() const { return rank_ <= kInline ? inline_ : heap_; }
@@ -146,7 +142,7 @@ class PartialShape {
   // -1 if it is unknown. The program ends with a message if `i` is negative or not below the rank.
   int64_t dim(int i) const {
     if (i < 0 || i >= rank()) [[unlikely]]
-      internal::NoDimension("PartialShape::dim", i, ToString());
+      NoDimension("PartialShape::dim", i);
     return dims_[static_cast<size_t>(i)];
   }
   std::span<const int64_t> dims() const { return dims_; }
@@ -162,6 +158,8 @@ class PartialShape {
   friend bool operator==(const PartialShape&, const PartialShape&) = default;
 
  private:
+  [[noreturn]] void NoDimension(const char* function, int i) const;  // ends the program
+
   bool known_rank_ = false;
   std::vector<int64_t> dims_;
 };

@@ -62,13 +62,13 @@ int64_t Product(std::span<const int64_t> dims) {
 
 }  // namespace
 
-namespace internal {
-
-void NoDimension(const char* function, int i, const std::string& shape) {
-  EndWithMessage(StrCat(function, ": ", shape, " has no dimension ", i));
+void TensorShape::NoDimension(const char* function, int i) const {
+  internal::EndWithMessage(StrCat(function, ": ", ToString(), " has no dimension ", i));
 }
 
-}  // namespace internal
+void PartialShape::NoDimension(const char* function, int i) const {
+  internal::EndWithMessage(StrCat(function, ": ", ToString(), " has no dimension ", i));
+}
 
 TensorShape::TensorShape(std::initializer_list<int64_t> dims)
     : TensorShape(std::span<const int64_t>(dims.begin(), dims.size())) {}
@@ -128,7 +128,7 @@ Status TensorShape::TryAddDim(int64_t size) {
 }
 
 void TensorShape::InsertDim(int i, int64_t size) {
-  if (i < 0 || i > rank()) internal::NoDimension("TensorShape::InsertDim", i, ToString());
+  if (i < 0 || i > rank()) NoDimension("TensorShape::InsertDim", i);
   Edit edit(*this);
   edit.Insert(i, size);
   RequireDims("TensorShape::InsertDim", edit.span());
@@ -136,7 +136,7 @@ void TensorShape::InsertDim(int i, int64_t size) {
 }
 
 void TensorShape::RemoveDim(int i) {
-  if (i < 0 || i >= rank()) internal::NoDimension("TensorShape::RemoveDim", i, ToString());
+  if (i < 0 || i >= rank()) NoDimension("TensorShape::RemoveDim", i);
   Edit edit(*this);
   std::copy(edit.dims + i + 1, edit.dims + edit.rank, edit.dims + i);
   --edit.rank;
@@ -144,7 +144,7 @@ void TensorShape::RemoveDim(int i) {
 }
 
 void TensorShape::SetDim(int i, int64_t size) {
-  if (i < 0 || i >= rank()) internal::NoDimension("TensorShape::SetDim", i, ToString());
+  if (i < 0 || i >= rank()) NoDimension("TensorShape::SetDim", i);
   Edit edit(*this);
   edit.dims[i] = size;
   RequireDims("TensorShape::SetDim", edit.span());

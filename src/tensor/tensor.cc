@@ -38,16 +38,18 @@ void NotOneElement(const Tensor& tensor) {
 }
 
 void NotInitialized(const Tensor& tensor) {
-  EndWithMessage(StrCat("Tensor: the elements of ", Describe(tensor), " are accessed, but it is not initialized"));
+  EndWithMessage(
+      StrCat("Tensor: the elements of ", Describe(tensor), " are accessed, but it is not initialized"));
 }
 
 void WrongNumberOfValues(int64_t num_values, const TensorShape& shape) {
-  EndWithMessage(StrCat("Tensor::From: ", num_values, " values for shape ", shape, ", which has ", shape.num_elements(),
-              " elements"));
+  EndWithMessage(StrCat("Tensor::From: ", num_values, " values for shape ", shape, ", which has ",
+                        shape.num_elements(), " elements"));
 }
 
 void IndexOutOfRange(int dimension, int64_t index, int64_t size) {
-  EndWithMessage(StrCat("Tensor: index ", index, " is out of range for dimension ", dimension, " of size ", size));
+  EndWithMessage(
+      StrCat("Tensor: index ", index, " is out of range for dimension ", dimension, " of size ", size));
 }
 
 void NoDimensionOfView(int i, int rank) {
@@ -134,7 +136,8 @@ Buffer* Tensor::buffer() const { return static_cast<Buffer*>(buffer_); }
 
 Tensor Tensor::Slice(int64_t begin, int64_t end) const {
   if (rank() == 0 || begin < 0 || begin > end || end > dim(0)) {
-    internal::EndWithMessage(StrCat("Tensor::Slice: rows [", begin, ", ", end, ") of ", internal::Describe(*this)));
+    internal::EndWithMessage(
+        StrCat("Tensor::Slice: rows [", begin, ", ", end, ") of ", internal::Describe(*this)));
   }
   Tensor result(*this);
   result.shape_.SetDim(0, end - begin);
