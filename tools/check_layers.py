@@ -112,7 +112,7 @@ def check_include(path, quote, include, rules):
         if pattern.search(include) and not re.fullmatch(files, path):
             return f"<{include}> is for {home} only"
     if PROTO_HEADER.search(include) and path.endswith(".h") and not MAY_SHOW_PROTOS.search(path):
-        return f"{include} in a header that is no codec; declare the message instead"
+        return f"{include} in a header that is not a codec; declare the message instead"
     if quote == "<":
         return None
     if path.startswith("include/millrace/c/"):

@@ -102,7 +102,7 @@ class CheckLayersTest(unittest.TestCase):
         self.assert_one({"src/base/a.cc": "#include <grpcpp/grpcpp.h>\n"}, "src/rpc and bench only")
 
     def test_a_message_in_an_ordinary_header(self):
-        self.assert_one({"src/tensor/a.h": '#include "tensorflow/core/x.pb.h"\n'}, "in a header that is no codec")
+        self.assert_one({"src/tensor/a.h": '#include "tensorflow/core/x.pb.h"\n'}, "in a header that is not a codec")
 
     def test_examples_see_public_headers_only(self):
         self.assert_one({"examples/e/e.cc": '#include "base/a.h"\n'}, "examples include public headers")

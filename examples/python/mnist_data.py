@@ -36,7 +36,7 @@ def read_idx(path: str) -> np.ndarray:
     with opened as file:
         zero, kind, rank = struct.unpack(">HBB", file.read(4))
         if zero != 0 or kind != 8:
-            raise ValueError("%s is no IDX file of bytes" % path)
+            raise ValueError("%s is not an IDX file of bytes" % path)
         shape = struct.unpack(">%dI" % rank, file.read(4 * rank))
         return np.frombuffer(file.read(), np.uint8).reshape(shape)
 

@@ -18,7 +18,7 @@ tf.app.flags.DEFINE_integer("steps", 4000, "steps of training")
 tf.app.flags.DEFINE_integer("batch", 64, "pairs in a step")
 tf.app.flags.DEFINE_integer("window", 2, "how far away a neighbour may be")
 tf.app.flags.DEFINE_integer("dimensions", 8, "of a vector")
-tf.app.flags.DEFINE_integer("sampled", 4, "words that are no neighbours, for each step")
+tf.app.flags.DEFINE_integer("sampled", 4, "words that are not neighbours, for each step")
 tf.app.flags.DEFINE_integer("vocabulary", 5000, "most words that get a vector")
 FLAGS = tf.app.flags.FLAGS
 

@@ -76,7 +76,7 @@ class OpGradient {
   TF_Output Add(const string& op, const std::vector<TF_Output>& inputs,
                 const std::function<void(TF_OperationDescription*)>& set_attrs = nullptr) {
     for (const TF_Output& input : inputs) {
-      if (input.oper == nullptr) SetStatus(errors::InvalidArgument("an input of ", op, " is no tensor"));
+      if (input.oper == nullptr) SetStatus(errors::InvalidArgument("an input of ", op, " is not a tensor"));
     }
     if (!status_.ok()) return None();
     string name = strings::StrCat(call_->name_scope, "/", op);
@@ -94,7 +94,7 @@ class OpGradient {
   }
   // A constant scalar of the type of `like`.
   TF_Output Scalar(double value, TF_Output like) {
-    if (like.oper == nullptr) SetStatus(errors::InvalidArgument("Scalar: `like` is no tensor"));
+    if (like.oper == nullptr) SetStatus(errors::InvalidArgument("Scalar: `like` is not a tensor"));
     if (!status_.ok()) return None();
     const TF_DataType type = TF_OperationOutputType(like);
     TF_Tensor* const number = TF_AllocateTensor(TF_DOUBLE, nullptr, 0, sizeof value);

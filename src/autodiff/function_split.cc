@@ -200,7 +200,8 @@ Status FunctionSplit::TakeGradient(const std::string& registered, const Request&
   MR_RETURN_IF_ERROR(RewriteNamedCalls(&gradient));
   if (gradient.args.size() != parameters_.size() + results_.size() ||
       gradient.rets.size() != parameters_.size())
-    return errors::InvalidArgument("Function '", registered, "' is no gradient of '", f_.name, "'");
+    return errors::InvalidArgument("Function '", registered, "' is not a gradient function of '", f_.name,
+                                   "'");
   MR_RETURN_IF_ERROR(graph_.functions().Merge(gradient.graph->functions()));
   std::map<const Node*, Output> arguments;
   for (size_t i = 0; i < gradient.args.size(); ++i) {

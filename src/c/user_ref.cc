@@ -27,7 +27,7 @@ bool IsPlain(DataType type) {
 Status CheckRef(TF_OpKernelContext* ctx, int i) {
   if (ctx == nullptr) return NullArgument("The context");
   if (IsRef(ctx, i)) return Status();
-  return errors::InvalidArgument("Input ", i, " is no reference");
+  return errors::InvalidArgument("Input ", i, " is not a reference");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class LiteralParser {
   Status Parse() {
     MR_RETURN_IF_ERROR(ParseItem(0));
     SkipSpace();
-    if (!rest_.empty()) return Error("something follows the value");
+    if (!rest_.empty()) return Error("unexpected characters after the value");
     return Status();
   }
   const std::vector<Literal>& values() const { return values_; }
@@ -51,7 +51,7 @@ class LiteralParser {
     if (depth > kMostDepth) return Error("too many brackets");
     if (ConsumePrefix(&rest_, "[")) return ParseList(depth);
     if (depth_ < 0) depth_ = static_cast<int>(depth);
-    if (depth_ != static_cast<int>(depth)) return Error("values at different depths");
+    if (depth_ != static_cast<int>(depth)) return Error("values are nested at different depths");
     return ParseValue();
   }
 
@@ -65,10 +65,11 @@ class LiteralParser {
       SkipSpace();
       if (rest_.empty()) return Error("']' is missing");
     }
-    if (depth_ >= 0 && static_cast<size_t>(depth_) <= depth) return Error("lists and values side by side");
+    if (depth_ >= 0 && static_cast<size_t>(depth_) <= depth)
+      return Error("a list contains both lists and values");
     if (dims_.size() <= depth) dims_.resize(depth + 1, -1);
     if (dims_[depth] >= 0 && dims_[depth] != items) {
-      return errors::InvalidArgument("lists of ", dims_[depth], " and of ", items, " items side by side");
+      return errors::InvalidArgument("lists of ", dims_[depth], " and of ", items, " items in one list");
     }
     dims_[depth] = items;
     return Status();
@@ -99,7 +100,7 @@ class LiteralParser {
       value.kind = Literal::Kind::kFloat;
       value.number = *number;
     } else {
-      return Error("no number, truth value or string in quotes");
+      return Error("expected a number, a truth value or a quoted string");
     }
     rest_.remove_prefix(end);
     values_.push_back(std::move(value));
@@ -159,7 +160,7 @@ bool FromDouble(double value, T* out) {
 }
 
 Status NoPlace(std::string_view value, DataType dtype) {
-  return errors::InvalidArgument(value, " is no value of type ", DataTypeName(dtype));
+  return errors::InvalidArgument(value, " is not a value of type ", DataTypeName(dtype));
 }
 
 StatusOr<Tensor> FromLiterals(const std::vector<Literal>& values, const TensorShape& shape, DataType dtype) {

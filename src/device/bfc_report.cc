@@ -128,7 +128,8 @@ std::string BfcAllocator::CheckRegion(const Region& region, size_t* free_chunks,
     const Chunk& chunk = chunks_[h];
     if (chunk.at != at) return "a gap or an overlap between chunks";
     if (chunk.previous != previous) return "a wrong link to the chunk before";
-    if (chunk.size == 0 || chunk.size % kMinBytes != 0) return "a chunk of a size that is no multiple of 256";
+    if (chunk.size == 0 || chunk.size % kMinBytes != 0)
+      return "a chunk of a size that is not a multiple of 256";
     if (HandleOf(chunk.at) != h) return "a chunk that is not found by its address";
     const size_t binned = bins_[BinOf(chunk.size)].count(FreeChunk{chunk.size, chunk.at, h});
     if (chunk.in_use()) {

@@ -49,15 +49,15 @@ Status Device::Sync() {
 }
 
 void Device::CopyToHost(const Tensor& /*from*/, const Tensor& /*to*/, CopyDone done) {
-  done(errors::Unimplemented("Devices of type ", type(), " copy nothing to the host"));
+  done(errors::Unimplemented("Devices of type ", type(), " cannot copy to the host"));
 }
 
 Status Device::CopyFromHost(const Tensor& /*from*/, const Tensor& /*to*/) {
-  return errors::Unimplemented("Devices of type ", type(), " copy nothing from the host");
+  return errors::Unimplemented("Devices of type ", type(), " cannot copy from the host");
 }
 
 Status Device::CopyFromDevice(Device& source, const Tensor& /*from*/, const Tensor& /*to*/) {
-  return errors::Unimplemented("Devices of type ", type(), " copy nothing from devices of type ",
+  return errors::Unimplemented("Devices of type ", type(), " cannot copy from devices of type ",
                                source.type());
 }
 

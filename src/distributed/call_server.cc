@@ -90,7 +90,7 @@ class CallServer::Connection : public CallSocket {
         return Work([self = ShareRef(this), call = it->second] { call->cancellation.StartCancel(); });
       }
       default:
-        return errors::InvalidArgument("A message of an unknown kind");
+        return errors::InvalidArgument("Received a message of an unknown kind");
     }
   }
 
@@ -160,7 +160,7 @@ class CallServer::Connection : public CallSocket {
 
   void OnTick() override {
     if (stuck_ticks() * CallLoop::kTick < server_->patience) return;
-    End(errors::Unavailable("The peer reads nothing"));
+    End(errors::Unavailable("The peer does not read the replies"));
   }
 
   const std::shared_ptr<State> server_;
@@ -195,7 +195,8 @@ void CallServer::Stop(int64_t grace_in_ms) {
     while (state_->in_progress > 0 && state_->idle.WaitUntil(state_->mu, deadline)) continue;
     for (Connection* const connection : state_->connections) connections.push_back(ShareRef(connection));
   }
-  for (const auto& connection : connections) connection->End(errors::Unavailable("The task ends"));
+  for (const auto& connection : connections)
+    connection->End(errors::Unavailable("The task is shutting down"));
   connections.clear();
   std::shared_ptr<CallLoop> loop;  // destroyed after the lock is released
   MutexLock lock(state_->mu);

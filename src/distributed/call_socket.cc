@@ -31,10 +31,10 @@ CallSocket::CallSocket(CallLoop& loop, FileDescriptor fd, uint64_t most, size_t 
 Status CallSocket::Open() {
   const int flags = ::fcntl(fd_.get(), F_GETFL);
   if (flags < 0 || ::fcntl(fd_.get(), F_SETFL, flags | O_NONBLOCK) != 0)
-    return Failed("A socket can't be set up", errno);
+    return Failed("Could not set up a socket", errno);
   MutexLock lock(mu_);
   id_ = loop_.Add(ShareRef(this), fd_.get());
-  if (id_ == 0) return errors::ResourceExhausted("A socket can't be watched");
+  if (id_ == 0) return errors::ResourceExhausted("Could not watch a socket");
   Arm();
   return Status();
 }
@@ -147,7 +147,7 @@ Status CallSocket::Write(Rest* rest) const {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return Status();
     } else if (errno != EINTR) {
-      return Failed("Nothing can be sent", errno);
+      return Failed("Could not send", errno);
     }
   }
   return Status();
@@ -168,7 +168,7 @@ Status CallSocket::Read(std::vector<Work>* works) {
     if (size == 0) return errors::Unavailable("The connection is closed");
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Status();
-    if (size < 0) return Failed("Nothing can be received", errno);
+    if (size < 0) return Failed("Could not receive", errno);
     end_ += static_cast<size_t>(size);
     MR_RETURN_IF_ERROR(TakeFrames(works));
     if (static_cast<size_t>(size) < room && !in_body_) return Status();
@@ -209,7 +209,7 @@ Status CallSocket::ReadBody(bool* more, std::vector<Work>* works) {
   const ssize_t size = ::recv(fd_.get(), body_.data() + body_size_, room, MSG_DONTWAIT);
   if (size == 0) return errors::Unavailable("The connection is closed in the middle of a message");
   if (size < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)
-    return Failed("Nothing can be received", errno);
+    return Failed("Could not receive", errno);
   if (size < 0) {
     *more = errno == EINTR;
     return Status();

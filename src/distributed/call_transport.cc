@@ -181,7 +181,7 @@ class CallTransport::Connection : public CallSocket {
       Status status = why;
       if (errors::IsDeadlineExceeded(why)) {
         status = errors::Unavailable("Task ", task_, " at ", address_, " ", why.message(), ": ",
-                                     MethodName(flight.method), " is given up after ",
+                                     MethodName(flight.method), " was abandoned after ",
                                      Seconds(steady_clock::now() - flight.start));
       } else if (!errors::IsCancelled(why)) {
         status = errors::Unavailable("Task ", task_, " at ", address_, ": ", why.message(), " (",
@@ -356,14 +356,14 @@ StatusOr<RefPtr<CallTransport::Connection>> CallTransport::TryConnect(const std:
   SocketAnswer answer;
   MR_RETURN_IF_ERROR(ReadAll(fd.get(), &answer, sizeof(answer), patience).status);
   if (answer.kind != SocketAnswer::kGranted || answer.num_bytes != 0)
-    return errors::Unavailable(task, " answers something else than a task of Millrace");
+    return errors::Unavailable(task, " did not answer as a task of Millrace does");
   std::shared_ptr<CallLoop> loop;
   {
     MutexLock lock(mu_);
     if (loop_ == nullptr) loop_ = CallLoop::Get();
     loop = loop_;
   }
-  if (loop == nullptr) return errors::ResourceExhausted("There is no thread for calls");
+  if (loop == nullptr) return errors::ResourceExhausted("Could not start a thread for calls");
   auto connection = MakeRef<Connection>(*loop, std::move(fd), task, known, options_.patience);
   MR_RETURN_IF_ERROR(connection->Open());
   return connection;
@@ -371,14 +371,14 @@ StatusOr<RefPtr<CallTransport::Connection>> CallTransport::TryConnect(const std:
 
 void CallTransport::Opened(const std::string& task, StatusOr<RefPtr<Connection>> made) {
   if (errors::IsFailedPrecondition(made.status()))
-    MR_LOG(Info) << "Calls to " << task << " use no socket of their own: " << made.status();
+    MR_LOG(Info) << "Calls to " << task << " do not use a socket: " << made.status();
   const bool is_away = errors::IsUnavailable(made.status()) || errors::IsDeadlineExceeded(made.status());
   MutexLock lock(mu_);
   Peer& peer = peers_[task];
   peer.opening = false;
   peer.retry_at = Clock::now() + (is_away ? kRetryAway : options_.retry_after);
   if (made.ok() && stopped_) {
-    (*made)->End(errors::Cancelled("The task ends"));
+    (*made)->End(errors::Cancelled("The task is shutting down"));
   } else if (made.ok()) {
     peer.retry_at = {};  // when it ends, the next call connects again
     peer.connection = *std::move(made);

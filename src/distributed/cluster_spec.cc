@@ -39,7 +39,7 @@ Status CheckAddress(const std::string& job, int task, const std::string& address
 }  // namespace
 
 Status ClusterSpec::AddTask(const std::string& job, int task, const std::string& address) {
-  if (!IsJobName(job)) return errors::InvalidArgument("Not a name of a job: \"", job, "\"");
+  if (!IsJobName(job)) return errors::InvalidArgument("Invalid job name: \"", job, "\"");
   if (task < 0) return errors::InvalidArgument("Job \"", job, "\" has a task with a negative number: ", task);
   MR_RETURN_IF_ERROR(CheckAddress(job, task, address));
   const auto [it, is_new] = jobs_[job].try_emplace(task, address);
@@ -61,7 +61,7 @@ StatusOr<ClusterSpec> ClusterSpec::Parse(std::string_view text) {
       if (const size_t colon = name.find(':'); colon != std::string_view::npos) {
         const auto first = SafeStringToInt32(name.substr(colon + 1));
         if (!first || *first < 0)
-          return errors::InvalidArgument("Not a number of a task: \"", name, "\" in \"", text, "\"");
+          return errors::InvalidArgument("Invalid task number: \"", name, "\" in \"", text, "\"");
         next = *first;
         name = name.substr(0, colon);
       } else if (spec.jobs_.contains(std::string(name))) {
@@ -85,7 +85,7 @@ StatusOr<ClusterSpec> ClusterSpec::FromProto(const tensorflow::ClusterDef& def) 
   for (const tensorflow::JobDef& job : def.job()) {
     if (spec.jobs_.contains(job.name()))
       return errors::InvalidArgument("Duplicate job ID in cluster specification: ", job.name());
-    if (!IsJobName(job.name())) return errors::InvalidArgument("Not a name of a job: \"", job.name(), "\"");
+    if (!IsJobName(job.name())) return errors::InvalidArgument("Invalid job name: \"", job.name(), "\"");
     spec.jobs_[job.name()];
     for (const auto& [task, address] : job.tasks())
       MR_RETURN_IF_ERROR(spec.AddTask(job.name(), task, address));

@@ -43,8 +43,8 @@ TEST(ClusterSpecTest, ErrorsNameTheTask) {
   EXPECT_EQ(ErrorOf("w=a:1,b:2,w:1=c:3"),
             "JobDef for job \"w\" specified two addresses for task \"1\": b:2 and c:3");
   EXPECT_THAT(ErrorOf("a:1"), HasSubstr("ps=host:port"));
-  EXPECT_THAT(ErrorOf("1w=a:1"), HasSubstr("Not a name of a job"));
-  EXPECT_THAT(ErrorOf("w:x=a:1"), HasSubstr("Not a number of a task"));
+  EXPECT_THAT(ErrorOf("1w=a:1"), HasSubstr("Invalid job name"));
+  EXPECT_THAT(ErrorOf("w:x=a:1"), HasSubstr("Invalid task number"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("ps=host:port"));
   const auto spec = ClusterSpec::Parse("w=a:1");
   EXPECT_EQ(spec->AddressOf("w", 1).status().message(), "Task 1 was not defined in job \"w\"");
@@ -71,7 +71,8 @@ TEST(ClusterTaskTest, WrongTfConfigsAreErrors) {
   EXPECT_THAT(error("[1]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(error("{}"), HasSubstr("no object \"cluster\""));
   EXPECT_THAT(error(R"({"cluster": {"w": "a:1"}})"), HasSubstr("neither a list nor an object"));
-  EXPECT_THAT(error(R"({"cluster": {"w": [5]}})"), HasSubstr("address of task 0 of job \"w\" is no text"));
+  EXPECT_THAT(error(R"({"cluster": {"w": [5]}})"),
+              HasSubstr("address of task 0 of job \"w\" is not a string"));
   EXPECT_THAT(error(R"({"cluster": {"w": ["a:1"]}})"), HasSubstr("no object \"task\""));
   EXPECT_THAT(error(R"({"cluster": {"w": ["a:1"]}, "task": {"index": 0}})"), HasSubstr("no \"type\""));
   EXPECT_THAT(error(R"({"cluster": {"w": ["a:1"]}, "task": {"type": "w", "index": 0.5}})"),
@@ -114,7 +115,7 @@ TEST_F(SlurmTest, WhatDoesNotFitIsAnError) {
   EXPECT_TRUE(errors::IsInvalidArgument(ClusterTask::FromSlurm({{"w", 1}}).status()));
   Set("a[1-", "1", "0");
   EXPECT_THAT(std::string(ClusterTask::FromSlurm({{"w", 1}}).status().message()),
-              HasSubstr("Not a list of nodes"));
+              HasSubstr("Not a Slurm node list"));
   Set("a", "1", "1");
   EXPECT_TRUE(errors::IsInvalidArgument(ClusterTask::FromSlurm({{"w", 1}}).status()));
 }

@@ -41,7 +41,7 @@ StatusOr<ClusterSpec> ReadCluster(const Struct& cluster) {
     const auto add = [&spec, name = job](int task, const Value& address) -> Status {
       if (address.kind_case() != Value::kStringValue)
         return errors::InvalidArgument("TF_CONFIG: the address of task ", task, " of job \"", name,
-                                       "\" is no text");
+                                       "\" is not a string");
       return spec.AddTask(name, task, address.string_value());
     };
     if (tasks.kind_case() == Value::kListValue) {
@@ -63,7 +63,7 @@ StatusOr<ClusterSpec> ReadCluster(const Struct& cluster) {
 
 // "node[01-03,7],other" -> node01 node02 node03 node7 other
 StatusOr<std::vector<std::string>> ExpandHosts(const std::string& text) {
-  const auto error = [&] { return errors::InvalidArgument("Not a list of nodes of Slurm: \"", text, "\""); };
+  const auto error = [&] { return errors::InvalidArgument("Not a Slurm node list: \"", text, "\""); };
   std::vector<std::string> hosts;
   size_t at = 0;
   while (at < text.size()) {
@@ -110,7 +110,7 @@ StatusOr<std::vector<int64_t>> ExpandCounts(const std::string& text) {
                                                                           : std::nullopt;
     }
     if (!count || !times || *count < 0 || *times < 1 || *times > kMostSlurmTasks || *count > kMostSlurmTasks)
-      return errors::InvalidArgument("Not a list of numbers of tasks of Slurm: \"", text, "\"");
+      return errors::InvalidArgument("Not a Slurm list of task counts: \"", text, "\"");
     counts.insert(counts.end(), static_cast<size_t>(*times), *count);
   }
   return counts;

@@ -31,7 +31,7 @@ StatusOr<Tensor> BufferFromResponse(const CollectivePeers::Buffer& wanted, const
   MR_RETURN_IF_ERROR(Parse(Method::kRecvBuf, bytes, &response));
   tensorflow::RecvBufRespExtra extra;
   if (!response.transport_options().UnpackTo(&extra) && response.num_bytes() > 0)
-    return errors::Internal("RecvBuf of ", wanted.key, " brings no bytes");
+    return errors::Internal("RecvBuf of ", wanted.key, " returned no bytes");
   MR_ASSIGN_OR_RETURN(Tensor buffer, Tensor::Allocate(wanted.dtype, TensorShape({wanted.num_elements})));
   size_t size = 0;
   for (const std::string& part : extra.tensor_content()) size += part.size();

@@ -37,7 +37,7 @@ StatusOr<uint64_t> HeldTensors::Hold(TaskSteps::Step& step, const Tensor& tensor
 StatusOr<Tensor> HeldTensors::Find(uint64_t number) const {
   MutexLock lock(mu_);
   const auto it = held_.find(number);
-  if (it == held_.end()) return errors::Aborted("The tensor is not here any more: its step has ended");
+  if (it == held_.end()) return errors::Aborted("The tensor was dropped because its step has ended");
   return it->second.tensor;
 }
 

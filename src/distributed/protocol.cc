@@ -35,7 +35,7 @@ StatusOr<RemoteMaster> Connect(const std::string& name, const SessionOptions& op
   MR_ASSIGN_OR_RETURN(const Protocol protocol, FindProtocol(name));
   std::string_view address = options.target;
   ConsumePrefix(&address, StrCat(name, "://"));
-  if (address.empty()) return errors::InvalidArgument("The target ", options.target, " names no address");
+  if (address.empty()) return errors::InvalidArgument("The target ", options.target, " has no address");
   TransportOptions transport_options;
   MR_ASSIGN_OR_RETURN(transport_options.security, LoadSecurity(ClusterSecurity::FromEnvironment()));
   MR_ASSIGN_OR_RETURN(auto transport,

@@ -244,13 +244,13 @@ void Answer(const UnknownFieldSet& request, UnknownFieldSet* response) {
         *response->AddLengthDelimited(kError) = Error(kNotFound, name + " is not known here");
       }
     } else if (field.number() == kFileByExtension || field.number() == kExtensions) {
-      *response->AddLengthDelimited(kError) = Error(kNotFound, "There are no extensions");
+      *response->AddLengthDelimited(kError) = Error(kNotFound, "Extensions are not supported");
     } else {
       continue;
     }
     return;
   }
-  *response->AddLengthDelimited(kError) = Error(kInvalidArgument, "The request asks for nothing");
+  *response->AddLengthDelimited(kError) = Error(kInvalidArgument, "The request is empty");
 }
 
 }  // namespace

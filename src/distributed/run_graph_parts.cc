@@ -140,7 +140,7 @@ void RunGraphParts::Finish(Call& call, Status status) {
   }
   if (response.ByteSizeLong() > INT32_MAX) {
     response.Clear();
-    status = errors::ResourceExhausted("What the step fetches is more than a message can hold");
+    status = errors::ResourceExhausted("The fetches of the step are larger than a message can be");
   }
   if (!status.ok() && call.request->store_errors_in_response_body()) {
     response.set_status_code(static_cast<tensorflow::error::Code>(status.code()));
@@ -188,7 +188,7 @@ void RunGraphParts::CleanUpAll() {
     MutexLock lock(mu_);
     runs.swap(runs_);
   }
-  for (auto& [id, run] : runs) run->Stop(errors::Cancelled("The task ends"));
+  for (auto& [id, run] : runs) run->Stop(errors::Cancelled("The task is shutting down"));
 }
 
 }  // namespace millrace

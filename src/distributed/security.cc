@@ -19,7 +19,7 @@ StatusOr<std::string> ReadPem(const std::string& path, std::string_view what) {
   if (path.empty()) return std::string();
   MR_ASSIGN_OR_RETURN(std::string text, ReadFileToString(Env::Posix(), path, kLargestFile));
   if (text.find("-----BEGIN ") == std::string::npos)
-    return errors::InvalidArgument(path, ", given as ", what, ", is no PEM file");
+    return errors::InvalidArgument(path, ", given as ", what, ", is not a PEM file");
   return text;
 }
 

@@ -65,7 +65,7 @@ void SharedMemoryChannel::FallBack(TensorFetch fetch) {
     MutexLock lock(mu_);
     stopped = stopped_;
   }
-  if (stopped) return fetch.done(errors::Cancelled("The task ends"));
+  if (stopped) return fetch.done(errors::Cancelled("The task is shutting down"));
   other_.Fetch(std::move(fetch));
 }
 
@@ -79,7 +79,8 @@ void SharedMemoryChannel::Schedule(UniqueFunction<void()> work) {
 
 StatusOr<std::shared_ptr<SharedMemoryLink>> SharedMemoryChannel::LinkTo(const std::string& text) {
   MutexLock lock(mu_);
-  if (stopped_ || refused_.contains(text)) return errors::Unavailable("Not this way");
+  if (stopped_ || refused_.contains(text))
+    return errors::Unavailable("Shared memory is not available at this address");
   if (const auto it = links_.find(text); it != links_.end()) return it->second;
   MR_ASSIGN_OR_RETURN(const SharedMemoryAddress address, SharedMemoryAddress::Parse(text));
   auto connected = SharedMemoryLink::Connect(
@@ -88,7 +89,7 @@ StatusOr<std::shared_ptr<SharedMemoryLink>> SharedMemoryChannel::LinkTo(const st
       {.schedule = [this](UniqueFunction<void()> work) { Schedule(std::move(work)); },
        .fall_back = [this](TensorFetch fetch) { FallBack(std::move(fetch)); }});
   if (!connected.ok()) {
-    MR_LOG(Warning) << "Tensors travel without shared memory: " << connected.status();
+    MR_LOG(Warning) << "Tensors are sent without shared memory: " << connected.status();
     if (refused_.size() >= kMostRefused) refused_.clear();
     refused_.insert(text);
     return connected.status();
@@ -99,11 +100,12 @@ StatusOr<std::shared_ptr<SharedMemoryLink>> SharedMemoryChannel::LinkTo(const st
     MutexLock forget(mu_);
     links_.erase(text);
     if (stopped_ || link->HasDelivered()) return;
-    MR_LOG(Warning) << "Tensors travel without shared memory: " << status;
+    MR_LOG(Warning) << "Tensors are sent without shared memory: " << status;
     if (refused_.size() >= kMostRefused) refused_.clear();
     refused_.insert(text);
   };
-  if (!threads_->TrySchedule(run)) return errors::ResourceExhausted("There is no thread for shared memory");
+  if (!threads_->TrySchedule(run))
+    return errors::ResourceExhausted("Could not start a thread for shared memory");
   links_[text] = link;
   return link;
 }
@@ -117,7 +119,7 @@ void SharedMemoryChannel::Stop() {
     for (const auto& [address, link] : links_) links.push_back(link);
   }
   sender_.Stop();
-  for (const auto& link : links) link->Close(errors::Cancelled("The task ends"));
+  for (const auto& link : links) link->Close(errors::Cancelled("The task is shutting down"));
   threads_.reset();  // waits for them
 }
 

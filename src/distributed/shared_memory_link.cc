@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kStopped{1};
 constexpr size_t kMostSegments = 4096;
 
 Status Nonsense(std::string_view what) {
-  return errors::Internal("The sender of shared memory does not keep to its rules: ", what);
+  return errors::Internal("The sender of shared memory violates the protocol: ", what);
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ Status SharedMemoryLink::CheckSilence() {
     if (since < milliseconds(options_.patience_in_ms)) return Status();
     const auto ms = std::chrono::duration_cast<milliseconds>(since).count();
     silent = errors::Unavailable("Task ", oldest.task, " has been silent for ", ms / 1000, ".", ms / 100 % 10,
-                                 " s: a tensor in shared memory is given up");
+                                 " s: the fetch of a tensor was abandoned");
   }
   Close(silent);
   return silent;
@@ -187,7 +187,7 @@ Status SharedMemoryLink::Handle(ReceivedPacket received) {
       return HandleTensor(packet, received.descriptor);
     case Kind::kRefused: {
       const RefPtr<Waiting> waiting = Take(packet.number);
-      if (waiting == nullptr) return Nonsense("it refuses what nobody has asked for");
+      if (waiting == nullptr) return Nonsense("it refuses a tensor that was not requested");
       if (auto fetch = waiting->Take()) doors_.fall_back(*std::move(fetch));
       return Status();
     }
@@ -195,15 +195,14 @@ Status SharedMemoryLink::Handle(ReceivedPacket received) {
       RefPtr<SharedMemory> dropped;  // unmapped after the lock is released
       MutexLock lock(mu_);
       const auto it = segments_.find(packet.segment);
-      if (it == segments_.end() || it->second.in_use)
-        return Nonsense("it drops a segment that it has not got");
+      if (it == segments_.end() || it->second.in_use) return Nonsense("it drops an unknown segment");
       dropped = std::move(it->second.memory);
       all_bytes_ -= dropped->size();
       segments_.erase(it);
       return Status();
     }
     default:
-      return Nonsense("it has sent what only receivers send");
+      return Nonsense("it sent a message that only receivers send");
   }
 }
 
@@ -218,7 +217,7 @@ RefPtr<SharedMemoryLink::Waiting> SharedMemoryLink::Take(uint64_t number) {
 
 Status SharedMemoryLink::HandleTensor(const LocalPacket& packet, const FileDescriptor& descriptor) {
   const RefPtr<Waiting> waiting = Take(packet.number);
-  if (waiting == nullptr) return Nonsense("it answers what nobody has asked for");
+  if (waiting == nullptr) return Nonsense("it answers a request that was not made");
   RefPtr<SharedMemory> memory;
   bool copy = false;
   Status status;
@@ -238,7 +237,7 @@ Status SharedMemoryLink::HandleTensor(const LocalPacket& packet, const FileDescr
       if (memory != nullptr) {
         if (segments_.contains(packet.segment) || segments_.size() >= kMostSegments ||
             all_bytes_ + memory->size() > 2 * options_.max_bytes) {
-          status = Nonsense("a new segment is not new, or there are too many");
+          status = Nonsense("the number of a new segment is in use, or there are too many segments");
         } else {
           all_bytes_ += memory->size();
           segments_.emplace(packet.segment, Segment{memory});
@@ -247,7 +246,7 @@ Status SharedMemoryLink::HandleTensor(const LocalPacket& packet, const FileDescr
       }
       const auto it = segments_.find(packet.segment);
       if (status.ok() && (it == segments_.end() || it->second.in_use))
-        status = Nonsense("a tensor lies where none can be");
+        status = Nonsense("a tensor is in an unknown segment, or in one that is in use");
       if (status.ok() && it->second.memory->size() < waiting->num_bytes)
         status = Nonsense("a tensor does not fit into its segment");
       if (status.ok()) {

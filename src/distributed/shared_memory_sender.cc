@@ -47,7 +47,7 @@ int64_t SizeFor(int64_t num_bytes) {
 std::string SharedMemoryAddress::ToString() const { return StrCat(socket, ":", Hex(secret)); }
 
 StatusOr<SharedMemoryAddress> SharedMemoryAddress::Parse(std::string_view text) {
-  const auto wrong = [] { return errors::InvalidArgument("The address of shared memory makes no sense"); };
+  const auto wrong = [] { return errors::InvalidArgument("The address of shared memory is malformed"); };
   SharedMemoryAddress address;
   const size_t colon = kSocketPrefix.size() + kSocketDigits;
   if (text.size() != colon + 1 + kSecretDigits || text[colon] != ':' || !text.starts_with(kSocketPrefix))
@@ -108,7 +108,7 @@ class SharedMemorySender::Connection {
       case Kind::kRelease: {
         const auto it = segments_.find(packet.segment);
         if (it == segments_.end() || !it->second.in_use)
-          return errors::InvalidArgument("a receiver speaks of a segment that it does not have");
+          return errors::InvalidArgument("a receiver names a segment that it does not hold");
         Arrived(&it->second);
         if (packet.kind == Kind::kMapped) return Status();
         it->second.in_use = false;
@@ -116,7 +116,7 @@ class SharedMemorySender::Connection {
         return Status();
       }
       default:
-        return errors::InvalidArgument("a receiver has sent what only senders send");
+        return errors::InvalidArgument("a receiver sent a message that only senders send");
     }
   }
 
@@ -202,7 +202,7 @@ class SharedMemorySender::Connection {
 
   Status Send(const LocalPacket& packet, int descriptor) {
     MR_ASSIGN_OR_RETURN(const bool sent, SendPacket(fd_.get(), packet, descriptor, true));
-    return sent ? Status() : errors::Unavailable("The receiver takes no packets");
+    return sent ? Status() : errors::Unavailable("The receiver does not accept packets");
   }
 
   const FileDescriptor fd_;
@@ -219,14 +219,14 @@ SharedMemorySender::SharedMemorySender(std::shared_ptr<HeldTensors> held, const 
 
 StatusOr<std::string> SharedMemorySender::Address() {
   MutexLock lock(mu_);
-  if (stopped_) return errors::Unavailable("The task ends");
+  if (stopped_) return errors::Unavailable("The task is shutting down");
   if (!address_.empty()) return address_;
   SharedMemoryAddress address{StrCat(kSocketPrefix, Hex(RandomSeed64()), Hex(RandomSeed64())), secret_};
   MR_ASSIGN_OR_RETURN(listening_, ListenOnUnixSocket(address.socket));
   UniqueFunction<void()> accept = [this] { Accept(); };
   if (!threads_.TrySchedule(accept)) {
     listening_ = FileDescriptor();
-    return errors::ResourceExhausted("There is no thread for shared memory");
+    return errors::ResourceExhausted("Could not start a thread for shared memory");
   }
   return address_ = address.ToString();
 }
@@ -237,7 +237,7 @@ void SharedMemorySender::Accept() {
     MutexLock lock(mu_);
     if (stopped_) return;
     if (!fd.ok()) {
-      MR_LOG(Warning) << "No more shared memory: " << fd.status();
+      MR_LOG(Warning) << "Shared memory is disabled: " << fd.status();
       return;
     }
     if (connections_.size() >= kMostConnections) continue;

@@ -118,7 +118,7 @@ void SimulatedNetwork::EndLateBroadcasts() {
     mu_.Unlock();
     for (Held& held : late) {
       held.reply(errors::DeadlineExceeded(MethodName(held.call.method), " has reached ", late.size(), " of ",
-                                          options_.num_tasks, " tasks only"),
+                                          options_.num_tasks, " tasks"),
                  {});
     }
     mu_.Lock();

@@ -112,7 +112,7 @@ class SocketChannel::Transfer : public RefCounted {
     if (read.status.ok() && answer.kind == SocketAnswer::kRefused && answer.num_bytes == 0)
       return Outcome::kRefused;
     if (read.status.ok() && (answer.kind != SocketAnswer::kGranted || answer.num_bytes != num_bytes)) {
-      *status = errors::Internal("Task ", fetch_.task, " sends something else than a tensor");
+      *status = errors::Internal("Task ", fetch_.task, " sent something other than a tensor");
       return Outcome::kError;
     }
     if (read.status.ok()) {
@@ -123,10 +123,10 @@ class SocketChannel::Transfer : public RefCounted {
     if (errors::IsDeadlineExceeded(read.status)) {
       const auto tenths = patience.count() / 100;
       *status = errors::Unavailable("Task ", fetch_.task, " has been silent for ", tenths / 10, ".",
-                                    tenths % 10, " s: a tensor is given up");
+                                    tenths % 10, " s: the fetch of a tensor was abandoned");
     } else {
-      *status = errors::Unavailable("Task ", fetch_.task,
-                                    " has left in the middle of a tensor: ", read.status.message());
+      *status = errors::Unavailable(
+          "Task ", fetch_.task, " closed the connection in the middle of a tensor: ", read.status.message());
     }
     return Outcome::kError;
   }
@@ -219,7 +219,7 @@ void SocketChannel::FallBack(TensorFetch fetch) {
     MutexLock lock(mu_);
     stopped = stopped_;
   }
-  if (stopped) return fetch.done(errors::Cancelled("The task ends"));
+  if (stopped) return fetch.done(errors::Cancelled("The task is shutting down"));
   other_.Fetch(std::move(fetch));
 }
 
@@ -239,7 +239,7 @@ void SocketChannel::Forget(Transfer* transfer) {
 StatusOr<std::shared_ptr<FileDescriptor>> SocketChannel::Take(const Peer& peer, bool* used) {
   {
     MutexLock lock(mu_);
-    if (stopped_) return errors::Unavailable("The task ends");
+    if (stopped_) return errors::Unavailable("The task is shutting down");
     std::vector<std::shared_ptr<FileDescriptor>>& idle = idle_[peer];
     while (!idle.empty()) {
       std::shared_ptr<FileDescriptor> taken = std::move(idle.back());
@@ -260,7 +260,7 @@ StatusOr<std::shared_ptr<FileDescriptor>> SocketChannel::Take(const Peer& peer, 
   }
   if (refused_.size() >= kMostPeers) refused_.clear();
   if (refused_.insert_or_assign(peer, Clock::now() + options_.retry_after).second)
-    MR_LOG(Warning) << "Tensors travel without a socket of their own: " << made.status();
+    MR_LOG(Warning) << "Tensors are sent without data sockets: " << made.status();
   return made.status();
 }
 
@@ -284,7 +284,7 @@ void SocketChannel::Stop() {
     stopped_ = true;
     for (Transfer* const transfer : transfers_) transfers.push_back(ShareRef(transfer));
   }
-  for (const auto& transfer : transfers) transfer->End(errors::Cancelled("The task ends"));
+  for (const auto& transfer : transfers) transfer->End(errors::Cancelled("The task is shutting down"));
   sender_.Stop();
   threads_.reset();  // waits for them
   MutexLock lock(mu_);

@@ -36,7 +36,7 @@ StatusOr<SocketAddress> SocketAddress::Parse(std::string_view text) {
                          ? std::nullopt
                          : HexDecode(text.substr(slash + 1));
   if (!port || *port < 1 || *port > kMostPorts || !token)
-    return errors::InvalidArgument("The address of a data socket makes no sense");
+    return errors::InvalidArgument("The address of a data socket is malformed");
   address.port = *port;
   std::memcpy(address.token.data(), token->data(), sizeof(address.token));
   return address;
@@ -56,20 +56,20 @@ size_t SocketSender::num_grants() const {
 }
 
 Status SocketSender::Listen() {
-  if (stopped_) return errors::Unavailable("The task ends");
+  if (stopped_) return errors::Unavailable("The task is shutting down");
   MR_RETURN_IF_ERROR(broken_);
   if (port_ == 0) {
     auto listening = ListenOnTcp(options_.listen, options_.port);
     if (!listening.ok()) {
       broken_ = listening.status();
-      MR_LOG(Warning) << "Tensors travel without a socket of their own: " << broken_;
+      MR_LOG(Warning) << "Tensors are sent without data sockets: " << broken_;
       return broken_;
     }
     listening_ = *std::move(listening);
     UniqueFunction<void()> accept = [this] { Accept(); };
     if (!threads_.TrySchedule(accept)) {
       listening_ = FileDescriptor();
-      return errors::ResourceExhausted("There is no thread for sockets");
+      return errors::ResourceExhausted("Could not start a thread for sockets");
     }
     port_ = PortOf(listening_);
   }
@@ -110,7 +110,7 @@ void SocketSender::Accept() {
     if (stopped_) return;
     if (!accepted.ok()) {
       broken_ = accepted.status();
-      MR_LOG(Warning) << "Tensors travel without a socket of their own: " << broken_;
+      MR_LOG(Warning) << "Tensors are sent without data sockets: " << broken_;
       return;
     }
     if (connections_.size() >= kMostConnections) continue;  // closes it
@@ -148,7 +148,9 @@ void SocketSender::Serve(FileDescriptor& fd) {
 }
 
 StatusOr<Tensor> SocketSender::Admit(const SocketRequest& request) {
-  const auto refused = [] { return errors::PermissionDenied("A receiver has no right to what it asks for"); };
+  const auto refused = [] {
+    return errors::PermissionDenied("A receiver is not allowed to request this tensor");
+  };
   {
     MutexLock lock(mu_);
     const auto it = grants_.find(request.token);
@@ -182,7 +184,7 @@ void SocketSender::Sent(const SocketRequest& request) {
 
 Status SocketSender::Answer(int fd, const SocketRequest& request) {
   if (request.magic != SocketRequest::kMagic)
-    return errors::InvalidArgument("a peer speaks something else than Millrace");
+    return errors::InvalidArgument("a peer does not use Millrace's protocol");
   SocketAnswer answer;
   const StatusOr<Tensor> tensor = Admit(request);
   std::string_view bytes;

@@ -89,18 +89,18 @@ constexpr size_t kMostRunsToShow = 20;  // of the runs in progress, the oldest o
 
 Status CheckTransfers(const TensorTransfers& transfers) {
   if (transfers.chunk_bytes < 1 || transfers.chunk_bytes > kLargestChunk || transfers.max_message_bytes < 0) {
-    return errors::InvalidArgument("Tensors can't travel in messages of ", transfers.max_message_bytes,
+    return errors::InvalidArgument("Invalid limits of transfers: messages of ", transfers.max_message_bytes,
                                    " bytes and chunks of ", transfers.chunk_bytes, " bytes");
   }
   if (transfers.shared_memory_bytes < 0 || transfers.shared_memory_bytes > kMostSharedMemory ||
       transfers.min_shared_memory_bytes < 0) {
-    return errors::InvalidArgument("Tasks can't have ", transfers.shared_memory_bytes,
+    return errors::InvalidArgument("Invalid limits of transfers: ", transfers.shared_memory_bytes,
                                    " bytes of shared memory for tensors of ",
                                    transfers.min_shared_memory_bytes, " bytes");
   }
   if (transfers.min_socket_bytes < 0 || transfers.socket_port < 0 || transfers.socket_port > kLargestPort) {
-    return errors::InvalidArgument("Tasks can't use port ", transfers.socket_port, " for tensors of ",
-                                   transfers.min_socket_bytes, " bytes");
+    return errors::InvalidArgument("Invalid limits of transfers: port ", transfers.socket_port,
+                                   " for tensors of ", transfers.min_socket_bytes, " bytes");
   }
   return Status();
 }
@@ -198,7 +198,8 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options, std::sh
       return std::shared_ptr<Transport>(
           new MeteredConnection(std::move(inner), traffic), [&ends](Transport* gone) {
             UniqueFunction<void()> end = [gone] { delete gone; };
-            if (!ends.TrySchedule(end)) MR_LOG(Error) << "A connection stays: there is no thread to end it";
+            if (!ends.TrySchedule(end))
+              MR_LOG(Error) << "Could not start a thread to close a connection, which stays open";
           });
     };
   }

@@ -60,16 +60,15 @@ Status AwaitConnection(int fd, milliseconds patience) {
   for (milliseconds waited{0};;) {
     pollfd wanted{fd, POLLOUT, 0};
     const int ready = ::poll(&wanted, 1, static_cast<int>(kTick.count()));
-    if (ready < 0 && errno != EINTR) return SystemError("A connection can't be waited for", errno);
+    if (ready < 0 && errno != EINTR) return SystemError("Could not wait for a connection", errno);
     if (ready > 0) break;
     waited += kTick;
-    if (waited >= patience)
-      return errors::Unavailable("There is no connection after ", patience.count(), " ms");
+    if (waited >= patience) return errors::Unavailable("Could not connect within ", patience.count(), " ms");
   }
   int error = 0;
   socklen_t size = sizeof(error);
   if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-  return error == 0 ? Status() : SystemError("No connection", error);
+  return error == 0 ? Status() : SystemError("Could not connect", error);
 }
 
 }  // namespace
@@ -77,12 +76,12 @@ Status AwaitConnection(int fd, milliseconds patience) {
 StatusOr<FileDescriptor> ListenOnTcp(const std::string& host, int port) {
   MR_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port, AI_PASSIVE));
   FileDescriptor fd(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return SystemError("A socket can't be made", errno);
+  if (!fd.valid()) return SystemError("Could not create a socket", errno);
   // A task that restarts gets its port back, although the kernel still keeps the ends of old connections.
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (::bind(fd.get(), addresses->ai_addr, addresses->ai_addrlen) != 0 || ::listen(fd.get(), kBacklog) != 0)
-    return SystemError(StrCat("The address ", host, ":", port, " can't be listened to"), errno);
+    return SystemError(StrCat("The address ", host, ":", port, " can't be listened on"), errno);
   return fd;
 }
 
@@ -99,15 +98,15 @@ StatusOr<FileDescriptor> ConnectWithTcp(const std::string& host, int port, milli
   Status first;
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     FileDescriptor fd(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!fd.valid()) return SystemError("A socket can't be made", errno);
+    if (!fd.valid()) return SystemError("Could not create a socket", errno);
     Status status;
     if (::connect(fd.get(), address->ai_addr, address->ai_addrlen) != 0) {
-      status =
-          errno == EINPROGRESS ? AwaitConnection(fd.get(), patience) : SystemError("No connection", errno);
+      status = errno == EINPROGRESS ? AwaitConnection(fd.get(), patience)
+                                    : SystemError("Could not connect", errno);
     }
     const int flags = ::fcntl(fd.get(), F_GETFL);
     if (status.ok() && (flags < 0 || ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK) != 0))
-      status = SystemError("A socket can't be set up", errno);
+      status = SystemError("Could not set up a socket", errno);
     if (status.ok()) {
       Prepare(fd.get());
       return fd;
@@ -126,11 +125,11 @@ StatusOr<FileDescriptor> AcceptOnTcp(int listening) {
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       pollfd ended{.fd = listening, .events = 0, .revents = 0};
-      if (::poll(&ended, 1, 0) > 0) return SystemError("No connection can be accepted", EINVAL);
+      if (::poll(&ended, 1, 0) > 0) return SystemError("Could not accept a connection", EINVAL);
       std::this_thread::sleep_for(kUntilNextTry);  // until other threads have closed some
       continue;
     }
-    if (errno != EINTR && errno != ECONNABORTED) return SystemError("No connection can be accepted", errno);
+    if (errno != EINTR && errno != ECONNABORTED) return SystemError("Could not accept a connection", errno);
   }
 }
 
@@ -154,10 +153,10 @@ TransferResult ReadAll(int fd, void* to, size_t size, milliseconds patience) {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       silent += kTick;
       if (silent < patience) continue;
-      result.status = errors::DeadlineExceeded("Nothing has come for ", silent.count(), " ms");
+      result.status = errors::DeadlineExceeded("Received nothing for ", silent.count(), " ms");
       return result;
     } else if (errno != EINTR) {
-      result.status = SystemError("Nothing can be received", errno);
+      result.status = SystemError("Could not receive", errno);
       return result;
     }
   }
@@ -182,9 +181,9 @@ Status WriteAll(int fd, std::string_view head, std::string_view body, millisecon
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       stuck += kTick;
       if (stuck >= patience)
-        return errors::DeadlineExceeded("Nothing could be sent for ", stuck.count(), " ms");
+        return errors::DeadlineExceeded("Could not send anything for ", stuck.count(), " ms");
     } else if (errno != EINTR) {
-      return SystemError("Nothing can be sent", errno);
+      return SystemError("Could not send", errno);
     }
   }
   return Status();

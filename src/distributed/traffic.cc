@@ -33,8 +33,7 @@ void Traffic::AddFailedCleanup(Method method, const std::string& task, const Sta
       std::chrono::duration_cast<std::chrono::seconds>(steady_clock::now().time_since_epoch()).count();
   int64_t last = logged_at_s_.load(std::memory_order_relaxed);
   if (now < last + kLogEverySeconds || !logged_at_s_.compare_exchange_strong(last, now)) return;
-  MR_LOG(Warning) << MethodName(method) << " at " << task
-                  << " has failed, which has no other effect: " << status;
+  MR_LOG(Warning) << MethodName(method) << " at " << task << " failed (nothing else is affected): " << status;
 }
 
 void MeteredTransport::Start(RemoteCall call, Reply reply) {

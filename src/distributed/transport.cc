@@ -50,7 +50,7 @@ std::string_view MethodName(Method method) {
 }
 
 Status NoThreadFor(Method method) {
-  return errors::ResourceExhausted("The system starts no thread for ", MethodName(method));
+  return errors::ResourceExhausted("Could not start a thread for ", MethodName(method));
 }
 
 std::string MethodPath(Method method) {

@@ -34,7 +34,7 @@ StatusOr<socklen_t> AddressOf(const std::string& name, sockaddr_un* address) {
 
 StatusOr<FileDescriptor> MakeSocket(int flags) {
   FileDescriptor fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
-  if (!fd.valid()) return SystemError("A socket can't be made");
+  if (!fd.valid()) return SystemError("Could not create a socket");
   return fd;
 }
 
@@ -51,7 +51,7 @@ StatusOr<FileDescriptor> ListenOnUnixSocket(const std::string& name) {
   MR_ASSIGN_OR_RETURN(FileDescriptor fd, MakeSocket(0));
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       ::listen(fd.get(), kBacklog) != 0)
-    return SystemError("A local socket can't be listened to");
+    return SystemError("Could not listen on a local socket");
   return fd;
 }
 
@@ -60,10 +60,10 @@ StatusOr<FileDescriptor> ConnectToUnixSocket(const std::string& name) {
   MR_ASSIGN_OR_RETURN(const socklen_t size, AddressOf(name, &address));
   MR_ASSIGN_OR_RETURN(FileDescriptor fd, MakeSocket(SOCK_NONBLOCK));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
-    return SystemError("A local socket can't be connected to");
+    return SystemError("Could not connect to a local socket");
   // From now on each call sets whether it waits.
   int on = 0;
-  if (::ioctl(fd.get(), FIONBIO, &on) != 0) return SystemError("A local socket can't be used");
+  if (::ioctl(fd.get(), FIONBIO, &on) != 0) return SystemError("Could not configure a local socket");
   return fd;
 }
 
@@ -71,7 +71,7 @@ StatusOr<FileDescriptor> AcceptOnUnixSocket(int listening) {
   while (true) {
     FileDescriptor fd(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC));
     if (fd.valid()) return fd;
-    if (errno != EINTR && errno != ECONNABORTED) return SystemError("No connection can be accepted");
+    if (errno != EINTR && errno != ECONNABORTED) return SystemError("Could not accept a connection");
   }
 }
 
@@ -109,7 +109,7 @@ StatusOr<bool> SendPacket(int fd, const LocalPacket& packet, int descriptor, boo
   }
   while (::sendmsg(fd, &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT)) < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
-    if (errno != EINTR) return SystemError("A packet can't be sent");
+    if (errno != EINTR) return SystemError("Could not send a packet");
   }
   return true;
 }
@@ -126,7 +126,7 @@ StatusOr<std::optional<ReceivedPacket>> ReceivePacket(int fd) {
   ssize_t size = 0;
   while ((size = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC)) < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return std::optional<ReceivedPacket>();
-    if (errno != EINTR) return SystemError("No packet can be received");
+    if (errno != EINTR) return SystemError("Could not receive a packet");
   }
   int descriptors = 0;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {

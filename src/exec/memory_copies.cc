@@ -48,7 +48,7 @@ class Inserter {
         (flow == Flow::kCond && !(memory.host_inputs[0] && memory.host_outputs[0]))) {
       return errors::Internal("The kernel of node '", node.name(), "' (op ", node.op_name(), ") on ",
                               node.assigned_device(),
-                              " is registered without host memory for what decides on control flow");
+                              " is registered without host memory for a value that determines control flow");
     }
     return Status();
   }

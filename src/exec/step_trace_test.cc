@@ -68,7 +68,7 @@ class WakeKernel : public OpKernel {
  public:
   WakeKernel(KernelConstruction& c, WaitKernel*& wait) : OpKernel(c), wait_(wait) {}
   Status Compute(KernelContext& context) override {
-    if (wait_ == nullptr || wait_->waiting == nullptr) return errors::Internal("nobody waits yet");
+    if (wait_ == nullptr || wait_->waiting == nullptr) return errors::Internal("nothing waits yet");
     wait_->Finish();
     return context.AllocateOutput(0, TensorShape({10})).status();
   }

@@ -42,7 +42,7 @@ class FrameFinder {
     if (frame > 0 && node.op_name() == "_Retval") {
       return errors::InvalidArgument("Node '", node.name(), "' (op ", node.op_name(), ") is in the loop '",
                                      out_.frames[frame].name,
-                                     "': only what leaves it by an Exit is a result");
+                                     "': only values that leave it through an Exit can be results");
     }
     int target = frame;
     switch (FlowOf(node)) {
@@ -101,7 +101,7 @@ class FrameFinder {
       if (FlowOf(*e->src) != Flow::kEnter || e->src->Attr<bool>("is_constant").value_or(false)) {
         return errors::InvalidArgument("Node '", merge.name(), "' (op ", merge.op_name(),
                                        ") closes a loop, but its input '", e->src->name(), "' (op ",
-                                       e->src->op_name(), ") is no Enter for the first iteration");
+                                       e->src->op_name(), ") is not an Enter for the first iteration");
       }
       entered = true;
     }

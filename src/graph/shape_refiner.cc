@@ -58,7 +58,7 @@ std::string ShapeText(const PartialShape& shape) {
   return StrCat("[", text, "]");
 }
 
-// "input[1] = <2 3>", or nothing for values that are no numbers.
+// "input[1] = <2 3>", or nothing for values that are not numbers.
 std::string InputValue(int input, const Tensor& tensor) {
   std::string text;
   size_t next = 0;

@@ -122,7 +122,7 @@ class GrpcTransport : public Transport, public Watcher {
       if (silent > flight->patience && flight->given_up.ok()) {
         flight->given_up = errors::Unavailable(
             "Task ", peer.task, " at ", peer.address, " has been silent for ", Seconds(silent), ": ",
-            MethodName(flight->method), " is given up after ", Seconds(now - flight->start));
+            MethodName(flight->method), " was abandoned after ", Seconds(now - flight->start));
         flight->context.TryCancel();
       }
       // gRPC reports to a call that waits for a connection.

@@ -219,7 +219,7 @@ StatusOr<int64_t> CpuBfcLimit(const SessionOptions& options) {
   if (limit == nullptr) return kDefaultBfcLimitMiB * kMiB;
   const auto mib = SafeStringToInt64(limit);
   if (!mib || *mib <= 0 || *mib > INT64_MAX / kMiB) {
-    return errors::InvalidArgument("TF_CPU_BFC_MEM_LIMIT_IN_MB is no number of megabytes: ", limit);
+    return errors::InvalidArgument("TF_CPU_BFC_MEM_LIMIT_IN_MB is not a number of megabytes: ", limit);
   }
   return *mib * kMiB;
 }
@@ -318,7 +318,7 @@ StatusOr<std::string> CollectiveLeaderOf(const SessionOptions& options) {
   if (leader.empty()) return std::string();
   MR_ASSIGN_OR_RETURN(const DeviceName name, DeviceName::Parse(leader));
   if (!name.job || !name.task)
-    return errors::InvalidArgument("experimental.collective_group_leader is no task: '", leader, "'");
+    return errors::InvalidArgument("experimental.collective_group_leader is not a task: '", leader, "'");
   return StrCat("/job:", *name.job, "/replica:", name.replica.value_or(0), "/task:", *name.task);
 }
 

@@ -200,7 +200,7 @@ Status FunctionRuntime::CheckCall(const Instance& instance, const StepServices& 
   }
   if (caller.call_depth >= kMaxDepth) {
     return errors::ResourceExhausted("Function '", instance.f.name, "' is called at a depth beyond ",
-                                     kMaxDepth, ": a recursion without end?");
+                                     kMaxDepth, ": infinite recursion?");
   }
   return Status();
 }
@@ -238,7 +238,8 @@ bool NeedsAnotherStack(const StepServices& caller) {
 // Calls `body` in a thread with a separate stack, without waiting. The error: no thread can be created.
 Status OnAnotherStack(UniqueFunction<void()> body) {
   if (RunInBlockingThread(body)) return Status();
-  return errors::ResourceExhausted("No thread for a function call at a depth that the stack can't hold");
+  return errors::ResourceExhausted(
+      "Could not start a thread for a function call that is nested too deeply for the stack");
 }
 
 }  // namespace

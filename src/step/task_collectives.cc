@@ -261,7 +261,7 @@ TaskCollectives::TaskCollectives(std::string task)
     : task_(std::move(task)), incarnation_(StepIds::NextShared()) {}
 
 TaskCollectives::~TaskCollectives() {
-  for (const RefPtr<Step>& step : Steps()) step->Abort(errors::Cancelled("The task ends"));
+  for (const RefPtr<Step>& step : Steps()) step->Abort(errors::Cancelled("The task is shutting down"));
 }
 
 StatusOr<RefPtr<TaskCollectives::Step>> TaskCollectives::Find(int64_t step_id) {
@@ -270,7 +270,7 @@ StatusOr<RefPtr<TaskCollectives::Step>> TaskCollectives::Find(int64_t step_id) {
     if (!it->second.ok()) return it->second;
     return errors::Aborted("Step ", step_id, " has ended at ", task_);
   }
-  if (Missed(step_id)) return errors::Aborted("Step ", step_id, " will not come at ", task_);
+  if (Missed(step_id)) return errors::Aborted("Step ", step_id, " will not be run by ", task_);
   RefPtr<Step>& step = steps_[step_id];
   if (step == nullptr) step = MakeRef<Step>(*this, step_id);
   return step;

@@ -86,7 +86,7 @@ TaskSteps::~TaskSteps() {
     MutexLock lock(mu_);
     left.swap(steps_);
   }
-  for (auto& [id, step] : left) step->rendezvous->StartAbort(errors::Cancelled("The task ends"));
+  for (auto& [id, step] : left) step->rendezvous->StartAbort(errors::Cancelled("The task is shutting down"));
 }
 
 StatusOr<RefPtr<TaskSteps::Step>> TaskSteps::Find(int64_t step_id) { return FindOrMake(step_id, true); }

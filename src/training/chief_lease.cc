@@ -69,7 +69,7 @@ class VariableLease final : public ChiefLease {
   void Loop() {
     while (true) {
       if (const Status status = Look(); !status.ok()) {
-        MR_LOG(Info) << "The chief's lease is out of reach: " << status;
+        MR_LOG(Info) << "The chief's lease cannot be reached: " << status;
         session_ = nullptr;
       }
       MutexLock lock(mu_);

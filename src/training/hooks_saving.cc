@@ -189,7 +189,7 @@ Status SummarySaverHook::AfterRun(SessionRunContext& context, const SessionRunVa
     timer_.UpdateLastTriggeredStep(step);
     for (const Tensor& summary : values.results.subspan(1)) {
       if (summary.dtype() != DataType::kString || summary.num_elements() != 1) {
-        return errors::InvalidArgument("a summary is no string scalar");
+        return errors::InvalidArgument("a summary is not a string scalar");
       }
       MR_RETURN_IF_ERROR(writer_->AddSummary(summary.flat<std::string>()[0], step));
     }

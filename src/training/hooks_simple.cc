@@ -168,7 +168,7 @@ Status NanTensorHook::AfterRun(SessionRunContext& context, const SessionRunValue
   const auto loss = FloatOf(values.results[0]);
   if (!loss.has_value()) {
     return errors::InvalidArgument("NanTensorHook: the loss '", Scope::NameOf(loss_),
-                                   "' is no float or double scalar");
+                                   "' is not a float or double scalar");
   }
   if (!std::isnan(*loss)) return Status();
   constexpr const char* kText = "Model diverged with loss = NaN.";

@@ -33,7 +33,7 @@ StatusOr<std::map<std::string, std::pair<Node*, int>>> InputMap(const Scope& sco
   std::map<std::string, std::pair<Node*, int>> map;
   for (const auto& [name, output] : given) {
     if (!output.IsSet() || &output.node->graph() != &scope.graph()) {
-      return errors::InvalidArgument("input_map['", name, "'] is no tensor of the scope's graph");
+      return errors::InvalidArgument("input_map['", name, "'] is not a tensor of the scope's graph");
     }
     const std::string key = ImportKey(name);
     const bool control = key.starts_with('^');

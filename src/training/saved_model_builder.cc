@@ -274,7 +274,7 @@ Status SimpleSave(const ClientSession& session, const Scope& scope, const std::s
   std::error_code error;
   const bool there = fs::exists(export_dir, error);
   if (there && !MaybeSavedModelDirectory(export_dir) && !fs::is_empty(export_dir, error)) {
-    return errors::AlreadyExists(export_dir, "; is there and is no SavedModel");
+    return errors::AlreadyExists(export_dir, "; exists and is not a SavedModel");
   }
   const std::string written = StrCat(export_dir, ".", ::getpid(), ".new");
   const std::string old = StrCat(export_dir, ".", ::getpid(), ".old");

@@ -166,14 +166,14 @@ static void no_references(TF_OpKernelContext* c, TF_Status* status) {
   Millrace_LockRef(NULL, 0, 1);
   TF_Tensor* tensor = NULL;
   Millrace_RefInput(c, 0, &tensor, status);
-  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Input 0 is no reference");
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Input 0 is not a reference");
   CHECK(tensor == NULL);
   Millrace_RefInput(NULL, 0, &tensor, status);
   CHECK_ERROR(status, TF_INVALID_ARGUMENT, "null");
   Millrace_ReplaceRef(c, 0, NULL, status);
-  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Input 0 is no reference");
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Input 0 is not a reference");
   Millrace_ForwardRef(c, 99, 0, status);
-  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Input 99 is no reference");
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Input 99 is not a reference");
   TF_SetStatus(status, TF_OK, "");
 }
 

@@ -109,7 +109,7 @@ TaskState ChaosCluster::StateOf(size_t task) const {
   Struct all;
   const auto parsed =
       google::protobuf::util::JsonStringToMessage(*text, &all, google::protobuf::util::JsonParseOptions());
-  if (!parsed.ok()) Fail(StrCat("the state is no JSON: ", *text));
+  if (!parsed.ok()) Fail(StrCat("the state is not JSON: ", *text));
   const std::string name = StrCat("/job:", kJobs[task], "/replica:0/task:", kNumbers[task]);
   for (const auto& listed : all.fields().at("tasks").list_value().values()) {
     const auto& fields = listed.struct_value().fields();

@@ -111,7 +111,7 @@ TEST_F(BadLoopsTest, ALoopIsNotEnteredByAConstant) {
   Rest("merge");
   EXPECT_EQ(
       Error("exit"),
-      "Node 'merge' (op Merge) closes a loop, but its input 'enter' (op Enter) is no Enter for the first "
+      "Node 'merge' (op Merge) closes a loop, but its input 'enter' (op Enter) is not an Enter for the first "
       "iteration");
 }
 
@@ -124,7 +124,8 @@ TEST_F(BadLoopsTest, ACycleWithoutNextIterationIsRefused) {
 
 TEST_F(BadLoopsTest, WhatIsInALoopCannotBeFetched) {
   Good();
-  EXPECT_THAT(Error("body"), HasSubstr("is in the loop 'f': only what leaves it by an Exit is a result"));
+  EXPECT_THAT(Error("body"),
+              HasSubstr("is in the loop 'f': only values that leave it through an Exit can be results"));
 }
 
 TEST_F(BadLoopsTest, ParallelIterationsArePositive) {

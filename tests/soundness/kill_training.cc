@@ -142,7 +142,7 @@ void ReadEvents(const std::string& path, Losses* losses) {
   Status status;
   while ((status = (*reader)->Read(&record)).ok()) {
     tensorflow::Event event;
-    if (!event.ParseFromString(record)) Fail(path + ": a record is no event");
+    if (!event.ParseFromString(record)) Fail(path + ": a record is not an event");
     for (const auto& value : event.summary().value()) {
       if (value.tag() != "loss") continue;
       const std::string bytes = value.SerializeAsString();

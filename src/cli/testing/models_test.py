@@ -204,9 +204,9 @@ class RunTest(ModelTest):
             self.assertEqual(outputs["i"]["values"], value)
 
     def test_mistakes_are_told(self):
-        for feed, text in (("x=[[1,2],[3]]", "side by side"), ("x=[1,[2]]", "depths"), ("x=[[1,a]]", "no number"),
+        for feed, text in (("x=[[1,2],[3]]", "items in one list"), ("x=[1,[2]]", "depths"), ("x=[[1,a]]", "expected a number"),
                            ("x=[[1,2]", "missing"), ("x=none.npy", "none.npy"), ("nothing=1", "nothing"),
-                           ('x=["a"]', "no value of type float"), ("x=[[1,2,3]]", "size-incompatible: In[0]: [1,3]")):
+                           ('x=["a"]', "not a value of type float"), ("x=[[1,2,3]]", "size-incompatible: In[0]: [1,3]")):
             self.assert_error(["run", "m.pbtxt", "--feed", feed, "--fetch", "z"], 1, text)
         for feed in ("x", "=1", ""):
             self.assert_error(["run", "m.pbtxt", "--feed", feed, "--fetch", "z"], 2, "NAME=VALUE")

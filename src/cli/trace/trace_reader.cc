@@ -92,7 +92,7 @@ class TraceReader {
       });
     }));
     if (trace_.events.empty()) {
-      return errors::InvalidArgument("no step statistics in it: was the step run with a trace level?");
+      return errors::InvalidArgument("it has no step statistics: was the step run with a trace level?");
     }
     Normalise();
     AssignRows();

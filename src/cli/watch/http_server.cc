@@ -261,7 +261,7 @@ void HttpServer::AnswerHead(std::string_view head, Connection* connection) {
       return Answer({.code = 421, .body = "This is not the machine that the request names (Host).\n"},
                     connection);
     default:
-      return Answer({.code = refused, .body = "This is no request.\n"}, connection);
+      return Answer({.code = refused, .body = "This is not a valid request.\n"}, connection);
   }
 }
 
@@ -269,7 +269,7 @@ void HttpServer::AskHandler(Connection* connection) {
   const std::optional<HttpResponse> response = handler_(connection->request);
   if (response.has_value()) return Answer(*response, connection);
   if (connection->request.too_late) {
-    return Answer({.code = 500, .body = "There is no answer.\n"}, connection);
+    return Answer({.code = 500, .body = "No answer is available.\n"}, connection);
   }
   connection->state = Connection::State::kWaiting;
 }

@@ -35,7 +35,7 @@ std::string TypeOfBytes(std::string_view bytes) {
 }  // namespace
 
 void SummaryReader::Malformed(const tensorflow::Summary::Value& value, const char* what) {
-  store_.Note(StrCat("run ", run_->name, ": ", what, " of ", Printable(value.tag(), 100), " makes no sense"));
+  store_.Note(StrCat("run ", run_->name, ": ", what, " of ", Printable(value.tag(), 100), " is malformed"));
 }
 
 Series* SummaryReader::SeriesOf(SeriesKind kind, const std::string& tag,

@@ -158,7 +158,7 @@ class SnapshotReader {
       ++shard_;
     }
     pb::SnapshotRecord message;
-    if (!message.ParseFromString(record)) return errors::DataLoss("A record of a snapshot is no element");
+    if (!message.ParseFromString(record)) return errors::DataLoss("A record of a snapshot is not an element");
     out->clear();
     for (const tensorflow::TensorProto& proto : message.tensor()) {
       MR_ASSIGN_OR_RETURN(Tensor value, TensorFromProto(proto));

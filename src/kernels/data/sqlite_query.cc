@@ -50,7 +50,7 @@ StatusOr<Tensor> Value(sqlite3_stmt* statement, int column, DataType type) {
     case DataType::kDouble:
       return Tensor::Scalar(sqlite3_column_double(statement, column));
     default:
-      return errors::InvalidArgument("SQL queries give no ", DataTypeName(type));
+      return errors::InvalidArgument("SQL queries cannot return ", DataTypeName(type));
   }
 }
 

@@ -52,7 +52,7 @@ class AggregatorResource final : public Resource, public StatsAggregator {
     event.set_wall_time(EventTime());
     event.set_step(static_cast<int64_t>(h.num));
     Write(name, h, event.mutable_summary());
-    log_->Write(event, nullptr).IgnoreError("statistics stop no pipeline");
+    log_->Write(event, nullptr).IgnoreError("errors of statistics do not stop the pipeline");
   }
   // From now on each value of a histogram is also written. FailedPrecondition if there is another writer.
   Status SetWriter(RefPtr<SummarySink> log) {

@@ -87,8 +87,7 @@ Status TensorList::Set(int64_t i, Tensor value) {
       if (const auto* list = element.get<TensorList>()) depth_ = std::max(depth_, list->depth_ + 1);
     }
     if (depth_ > kMaxDepth) {
-      return errors::InvalidArgument("Tensor lists must not lie in one another more than ", kMaxDepth,
-                                     " deep");
+      return errors::InvalidArgument("Tensor lists must not be nested more than ", kMaxDepth, " deep");
     }
   }
   RefPtr<Node>* place = &root_;

@@ -202,7 +202,7 @@ TF_Tensor* TensorOfNumbers(PyArrayObject* array, int dtype) {
     Py_INCREF(array);
     TF_Tensor* tensor =
         TF_NewTensor(static_cast<TF_DataType>(dtype), dims.data(), rank, data, bytes, ReleaseArray, array);
-    if (tensor == nullptr) PyErr_SetString(PyExc_ValueError, "The array is no tensor");
+    if (tensor == nullptr) PyErr_SetString(PyExc_ValueError, "The array is not a tensor");
     return tensor;
   }
   TF_Tensor* tensor = TF_AllocateTensor(static_cast<TF_DataType>(dtype), dims.data(), rank, bytes);

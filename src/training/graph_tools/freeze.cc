@@ -166,8 +166,8 @@ class CheckpointValues {
     const TensorShape& whole = reader_.variables().at(whole_name).shape;
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeOf(variable));
     const auto error = [&, name = std::string_view(whole_name)] {
-      return errors::InvalidArgument("Variable '", variable.name(), "' of shape ", shape, " is no part of '",
-                                     name, "' of shape ", whole);
+      return errors::InvalidArgument("Variable '", variable.name(), "' of shape ", shape,
+                                     " is not a part of '", name, "' of shape ", whole);
     };
     int axis = 0;
     if (shape.rank() != whole.rank() || whole.rank() == 0) return error();

@@ -106,7 +106,7 @@ void MakeConst(const Tensor& value, tensorflow::NodeDef* node) {
 StatusOr<Tensor> ConstValue(const tensorflow::NodeDef& node) {
   const tensorflow::AttrValue* value = FindAttr(node, "value");
   if (node.op() != "Const" || value == nullptr || !value->has_tensor()) {
-    return errors::InvalidArgument("Node '", node.name(), "' (op ", node.op(), ") is no constant");
+    return errors::InvalidArgument("Node '", node.name(), "' (op ", node.op(), ") is not a constant");
   }
   auto tensor = TensorFromProto(value->tensor());
   if (!tensor.ok()) return tensor.status().WithContext(StrCat("; node '", node.name(), "'"));

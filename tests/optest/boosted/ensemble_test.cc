@@ -296,12 +296,12 @@ TEST_F(EnsembleTest, BoostingFitsWhatTreesCanSay) {
 TEST_F(EnsembleTest, WrongUpdatesAndPlacesAreRefused) {
   ASSERT_EQ(Create(), Status());
   EXPECT_THAT(std::string(Update({1}, {1}, {1}, {1}, {1}, 2).message()),
-              HasSubstr("Node 1 of the tree that grows"));
+              HasSubstr("Node 1 of the growing tree"));
   EXPECT_THAT(std::string(Update({-1}, {1}, {1}, {1}, {1}, 2).message()), HasSubstr("Node -1"));
   EXPECT_THAT(std::string(Update({0}, {1, 2}, {1}, {1}, {1}, 2).message()),
               HasSubstr("has 1 nodes and 2 splits"));
   ASSERT_EQ(Update({0}, {1}, {1}, {1}, {2}, 3), Status());
-  EXPECT_THAT(std::string(Update({0}, {1}, {1}, {1}, {1}, 3).message()), HasSubstr("is no leaf"));
+  EXPECT_THAT(std::string(Update({0}, {1}, {1}, {1}, {1}, 3).message()), HasSubstr("is not a leaf"));
   const auto error = [&](const Ints& trees, const Ints& nodes) {
     return std::string(TrainingPredict(trees, nodes, {0}).status().message());
   };

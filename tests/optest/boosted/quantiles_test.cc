@@ -161,7 +161,7 @@ TEST_F(QuantilesTest, WrongArgumentsAreRefused) {
   for (const Floats& entries :
        {Floats{1, 1, 0, 1, 1, 1, 1, 2}, Floats{2, 1, 0, 1, 1, 1, 1, 2}, Floats{nan, 1, 0, 1, 1, 1, 1, 2}}) {
     EXPECT_THAT(std::string(AddSummary(Tensor::From(entries, TensorShape({2, 4}))).message()),
-                HasSubstr("The values of a summary must ascend"));
+                HasSubstr("The values of a summary must be in ascending order"));
   }
   // Meaningless ranks result in some boundaries.
   ASSERT_EQ(AddSummary(Tensor::From<float>({1, nan, nan, -5, 2, -1, INFINITY, nan}, TensorShape({2, 4}))),

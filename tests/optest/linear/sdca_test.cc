@@ -208,7 +208,8 @@ TEST(SdcaTest, WrongInputsAreRefused) {
   EXPECT_THAT((Model{.features_a = {7, 7, 9, 8}}).Error(),
               HasSubstr("Found sparse feature indices out of valid range: 8"));
   EXPECT_THAT((Model{.features_a = {7, 9, 9, 9}}).Error(), HasSubstr("Duplicate index in sparse vector."));
-  EXPECT_THAT((Model{.examples_a = {0, 1, 1, 5}}).Error(), HasSubstr("must ascend in [0, 5), got 5 at 3"));
+  EXPECT_THAT((Model{.examples_a = {0, 1, 1, 5}}).Error(),
+              HasSubstr("must be in ascending order in [0, 5), got 5 at 3"));
   EXPECT_THAT((Model{.examples_a = {-1, 1, 1, 3}}).Error(), HasSubstr("got -1 at 0"));
   EXPECT_THAT((Model{.examples_a = {1, 0, 1, 3}}).Error(), HasSubstr("got 0 at 1"));
   EXPECT_THAT((Model{.values_a = {1, 2}}).Error(), HasSubstr("4 feature indices and 2 values"));

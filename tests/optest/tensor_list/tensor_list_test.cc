@@ -282,7 +282,7 @@ TEST(TensorListTest, ListsMayLieInListsButNotForever) {
     if (next.ok()) nested = (*next)[0];
   }
   EXPECT_EQ(depth, TensorList::kMaxDepth + 1);
-  EXPECT_THAT(status.message(), HasSubstr("must not lie in one another"));
+  EXPECT_THAT(status.message(), HasSubstr("must not be nested"));
 }
 
 TEST(TensorListTest, ListsThatLieInOneAnotherManyTimesAreNotUnfolded) {

@@ -85,7 +85,7 @@ class AddOne : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("replace", &replace_));
   }
   void Compute(OpKernelContext* context) override {
-    OP_REQUIRES(context, context->input_is_ref(0), errors::Internal("the input is no reference"));
+    OP_REQUIRES(context, context->input_is_ref(0), errors::Internal("the input is not a reference"));
     {
       mutex_lock lock(*context->input_ref_mutex(0));
       if (replace_ > 0) {

@@ -254,7 +254,7 @@ inline const std::vector<PartialTensorShape>& ValuesFor(const AttrValues& v, con
 template <typename T>
 Status TakeAttr(const AttrValues& values, const string& name, std::vector<T>* value) {
   value->clear();
-  if (!values.is_list) return errors::InvalidArgument("Attr ", name, " is no list");
+  if (!values.is_list) return errors::InvalidArgument("Attr ", name, " is not a list");
   return ConvertAttr(ValuesFor(values, static_cast<const T*>(nullptr)), value);
 }
 template <typename T>

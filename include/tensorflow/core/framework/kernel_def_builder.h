@@ -66,7 +66,7 @@ class Name {
     } catch (const std::exception& e) {
       construction.SetStatus(errors::Internal(e.what()));
     } catch (...) {
-      construction.SetStatus(errors::Internal("a kernel threw something that is no exception"));
+      construction.SetStatus(errors::Internal("a kernel threw an object that is not a std::exception"));
     }
     return nullptr;
   }
@@ -77,7 +77,7 @@ class Name {
     } catch (const std::exception& e) {
       context.SetStatus(errors::Internal(e.what()));
     } catch (...) {
-      context.SetStatus(errors::Internal("a kernel threw something that is no exception"));
+      context.SetStatus(errors::Internal("a kernel threw an object that is not a std::exception"));
     }
     context.Finish();
   }

@@ -87,7 +87,7 @@ class OpDefBuilderWrapper {
     } catch (const std::exception& e) {
       result = errors::Internal(e.what());
     } catch (...) {
-      result = errors::Internal("a shape function threw something that is no exception");
+      result = errors::Internal("a shape function threw an object that is not a std::exception");
     }
     result.Update(context.status());
     TF_SetStatus(status, static_cast<TF_Code>(result.code()), result.error_message().c_str());

@@ -121,7 +121,7 @@ class ResourceMgr {
     } catch (const std::exception& e) {
       result = errors::Internal(e.what());
     } catch (...) {
-      result = errors::Internal("the creator of a resource threw something that is no exception");
+      result = errors::Internal("the creator of a resource threw an object that is not a std::exception");
     }
     if (result.ok() && made == nullptr) result = errors::Internal("the creator of a resource made none");
     TF_SetStatus(status, static_cast<TF_Code>(result.code()), result.error_message().c_str());

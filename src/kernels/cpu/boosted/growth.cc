@@ -150,7 +150,7 @@ class UpdateKernel final : public OpKernel {
     for (const auto& [node, candidate] : best) {
       if (node < 0 || static_cast<size_t>(node) >= nodes.size() ||
           nodes[static_cast<size_t>(node)].kind != Node::Kind::kLeaf) {
-        return errors::InvalidArgument("Node ", node, " of the tree that grows is no leaf");
+        return errors::InvalidArgument("Node ", node, " of the growing tree is not a leaf");
       }
     }
     return Status();

@@ -147,7 +147,8 @@ class AddSummariesKernel final : public OpKernel {
       const float* e = t.data<float>() + 4 * i;
       // Merging requires values in order, and inputs may be anything.
       if (std::isnan(e[0]) || (i > 0 && !(e[0] > entries.back().value))) {
-        return errors::InvalidArgument("The values of a summary must ascend, got ", e[0], " at ", i);
+        return errors::InvalidArgument("The values of a summary must be in ascending order, got ", e[0],
+                                       " at ", i);
       }
       entries.push_back({e[0], e[1], e[2], e[3]});
     }

@@ -81,7 +81,7 @@ class CollectiveKernel : public AsyncOpKernel {
   static int32_t Number(KernelConstruction& c, std::string_view attr) {
     const auto value = c.Attr<int64_t>(attr);
     if (value < INT32_MIN || value > INT32_MAX)
-      c.SetError(errors::InvalidArgument(attr, " is no 32-bit number: ", value));
+      c.SetError(errors::InvalidArgument(attr, " is not a 32-bit number: ", value));
     return static_cast<int32_t>(value);
   }
   std::optional<CollectiveGroup> Known() MR_EXCLUDES(mu_) {
@@ -119,7 +119,7 @@ class CollectiveReduceKernel final : public CollectiveKernel {
     for (const int64_t offset : c.Attr<std::vector<int64_t>>("subdiv_offsets")) {
       // The ring has one direction and one order of addition, so subdivisions have no effect.
       if (offset < -group_size() || offset > group_size())
-        c.SetError(errors::InvalidArgument("subdiv_offsets: ", offset, " is no offset in a group of ",
+        c.SetError(errors::InvalidArgument("subdiv_offsets: ", offset, " is not an offset in a group of ",
                                            group_size()));
     }
   }

@@ -39,7 +39,7 @@ class CopyKernel final : public OpKernel {
   explicit CopyKernel(KernelConstruction& c) : OpKernel(c) {
     if (!c.Attr<std::vector<std::string>>("debug_ops_spec").empty())
       c.SetError(errors::Unimplemented("Op ", c.props()->op->def.name,
-                                       " publishes to no debugger: 'debug_ops_spec' must be empty"));
+                                       " does not publish to debuggers: 'debug_ops_spec' must be empty"));
   }
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);

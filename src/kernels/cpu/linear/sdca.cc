@@ -155,8 +155,9 @@ class Problem {
     std::unordered_set<int64_t> seen;  // of the example
     for (size_t i = 0; i < examples.size(); ++i) {
       if (examples[i] < 0 || examples[i] >= num_examples_ || (i > 0 && examples[i] < examples[i - 1])) {
-        return errors::InvalidArgument("The example indices of sparse features must ascend in [0, ",
-                                       num_examples_, "), got ", examples[i], " at ", i);
+        return errors::InvalidArgument(
+            "The example indices of sparse features must be in ascending order in [0, ", num_examples_,
+            "), got ", examples[i], " at ", i);
       }
       const auto place = place_of.find(features[i]);
       if (place == place_of.end()) {

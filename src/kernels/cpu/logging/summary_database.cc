@@ -107,7 +107,8 @@ StatusOr<RefPtr<SummaryDatabase>> SummaryDatabase::Open(const std::string& uri, 
 }
 
 SummaryDatabase::~SummaryDatabase() {
-  if (const Status status = Close(); !status.ok()) MR_LOG(Warning) << "The end of a run: " << status;
+  if (const Status status = Close(); !status.ok())
+    MR_LOG(Warning) << "Could not finish a run of summaries: " << status;
 }
 
 Status SummaryDatabase::Close() {

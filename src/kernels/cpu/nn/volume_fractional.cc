@@ -248,7 +248,8 @@ StatusOr<Bounds> ReadBounds(const Tensor& t, int64_t size, int64_t out, const ch
   }
   Bounds bounds(t.data<int64_t>(), t.data<int64_t>() + t.num_elements());
   if (bounds.front() < 0 || bounds.back() > size || !std::is_sorted(bounds.begin(), bounds.end()))
-    return errors::InvalidArgument(name, " must ascend from 0 to the size of the input, ", size);
+    return errors::InvalidArgument(name, " must be in ascending order from 0 to the size of the input, ",
+                                   size);
   return bounds;
 }
 

@@ -63,7 +63,7 @@ class MessageType {
     }
     pb::FileDescriptorSet set;
     if (!set.ParseFromString(set_bytes))
-      return errors::InvalidArgument("descriptor_source is no FileDescriptorSet: ", source.substr(0, 64));
+      return errors::InvalidArgument("descriptor_source is not a FileDescriptorSet: ", source.substr(0, 64));
     pool_ = std::make_unique<pb::DescriptorPool>();
     for (const pb::FileDescriptorProto& file : set.file()) {
       if (pool_->BuildFile(file) == nullptr)

@@ -219,7 +219,7 @@ class ToTensorKernel final : public OpKernel {
       const ragged::Numbers numbers(t);
       if (splits && numbers[0] != 0) return errors::InvalidArgument("row_splits must begin with 0");
       if (!numbers.IsAscending() || (numbers.size() > 0 && numbers[0] < 0))
-        return errors::InvalidArgument("row_partition_tensors must ascend from 0");
+        return errors::InvalidArgument("row_partition_tensors must be in ascending order from 0");
     }
     return Status();
   }
