@@ -235,8 +235,8 @@ class Tensor {
   void* raw_data() { return data_; }
   const void* raw_data() const { return data_; }
 
-  // Rows [begin, end) of dimension 0, sharing the buffer. REQUIRES: rank >= 1, 0 <= begin <= end <= dim(0). The
-  // program ends with a message otherwise.
+  // Rows [begin, end) of dimension 0, sharing the buffer. REQUIRES: rank >= 1, 0 <= begin <= end <= dim(0).
+  // The program ends with a message otherwise.
   Tensor Slice(int64_t begin, int64_t end) const;
   // The same elements with another shape, sharing the buffer; InvalidArgument if the counts differ.
   StatusOr<Tensor> Reshape(const TensorShape& shape) const;

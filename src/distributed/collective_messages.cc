@@ -41,7 +41,8 @@ StatusOr<Tensor> BufferFromResponse(const CollectivePeers::Buffer& wanted, const
   }
   char* to = static_cast<char*>(buffer.raw_data());
   for (const std::string& part : extra.tensor_content()) {
-    std::memcpy(to, part.data(), part.size());  // NOLINT(bugprone-not-null-terminated-result): elements, not text
+    // NOLINTNEXTLINE(bugprone-not-null-terminated-result): elements, not text
+    std::memcpy(to, part.data(), part.size());
     to += part.size();
   }
   return buffer;

@@ -71,7 +71,8 @@ class WorkerService {
   struct MasterOf {
     std::string task;
     int64_t incarnation = 0;
-    friend auto operator<=>(const MasterOf&, const MasterOf&) = default;  // NOLINT(modernize-use-nullptr): there is no pointer
+    // NOLINTNEXTLINE(modernize-use-nullptr): there is no pointer
+    friend auto operator<=>(const MasterOf&, const MasterOf&) = default;
   };
   std::set<MasterOf> Masters() const MR_EXCLUDES(mu_);
   // Stops and drops the sessions of a master that has died, or only those of these handles. Does not wait for

@@ -260,8 +260,7 @@ Status SavedModelBuilder::AddMetaGraph(const Scope& scope, const std::vector<std
 }
 
 StatusOr<std::string> SavedModelBuilder::Save(bool as_text) {
-  std::string path =
-      JoinPath(export_dir_, as_text ? saved_model::kTextFilename : saved_model::kFilename);
+  std::string path = JoinPath(export_dir_, as_text ? saved_model::kTextFilename : saved_model::kFilename);
   MR_RETURN_IF_ERROR(as_text ? WriteTextProto(Env::Posix(), path, *model_)
                              : WriteBinaryProto(Env::Posix(), path, *model_));
   return path;
