@@ -23,7 +23,7 @@ constexpr std::array<const char*, 4> kFiles = {"train-images-idx3-ubyte", "train
 // The path of `name` in `dir`, plain or with .gz; "" when neither is there.
 std::string FindFile(const std::string& dir, const char* name) {
   for (const char* suffix : {"", ".gz"}) {
-    const std::string path = StrCat(dir, "/", name, suffix);
+    std::string path = StrCat(dir, "/", name, suffix);
     std::error_code ignored;
     if (std::filesystem::is_regular_file(path, ignored)) return path;
   }

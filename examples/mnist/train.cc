@@ -122,7 +122,7 @@ class Trainer {
     if (model_.learning_rate.IsSet()) feeds.push_back(Tensor::Scalar(LearningRate(step)));
     const bool traced = !options_.trace.empty() && step == options_.steps - 1;
     const Clock::time_point start = Clock::now();
-    const Status status = traced ? TracedStep(feeds) : session_.RunCallable(train_, feeds, nullptr);
+    Status status = traced ? TracedStep(feeds) : session_.RunCallable(train_, feeds, nullptr);
     step_us_.push_back(SecondsSince(start) * 1e6);
     return status;
   }

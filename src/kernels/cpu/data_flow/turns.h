@@ -47,7 +47,7 @@ class Turns {
 template <typename Run>
 Status InTurn(const KernelContext& context, Turns& turns, Run run) {
   MR_RETURN_IF_ERROR(turns.Begin(context));
-  const Status status = run();
+  Status status = run();
   turns.End();
   return status;
 }

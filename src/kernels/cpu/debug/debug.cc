@@ -19,7 +19,7 @@ class DumpingKernel : public OpKernel {
         device_(c.Attr<std::string>("device_name")),
         tensor_(c.Attr<std::string>("tensor_name")),
         urls_(c.Attr<std::vector<std::string>>("debug_urls")) {
-    if (Status status = CheckDumps(tensor_, urls_); !status.ok()) c.SetError(std::move(status));
+    if (Status status = CheckDumps(tensor_, urls_); !status.ok()) c.SetError(status);
   }
 
  protected:

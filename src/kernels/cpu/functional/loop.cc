@@ -35,6 +35,7 @@ std::vector<Tensor> Inputs(KernelContext& context, int first, size_t count) {
 
 std::vector<const Tensor*> Pointers(const std::vector<Tensor>& values) {
   std::vector<const Tensor*> args;
+  args.reserve(values.size());
   for (const Tensor& t : values) args.push_back(&t);
   return args;
 }

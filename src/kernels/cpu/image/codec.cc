@@ -120,7 +120,7 @@ class DecodeKernel final : public OpKernel {
       options.crop =
           io::JpegCrop{IntValue(window, 0), IntValue(window, 1), IntValue(window, 2), IntValue(window, 3)};
     }
-    const Status status = io::DecodeJpeg(bytes, options, Allocator(context));
+    Status status = io::DecodeJpeg(bytes, options, Allocator(context));
     if (status.ok()) return status;
     return Status(status.code(), StrCat("Invalid JPEG data or crop window, data size ", bytes.size(), "; ",
                                         status.message()));
@@ -134,7 +134,7 @@ class DecodeKernel final : public OpKernel {
   Status DecodeGif(KernelContext& context, std::string_view bytes) const {
     if (channels_ != 0 && channels_ != 3)
       return errors::InvalidArgument("channels must be 0 or 3 for GIF, got ", channels_);
-    const Status status = io::DecodeGif(bytes, Allocator(context));
+    Status status = io::DecodeGif(bytes, Allocator(context));
     if (status.ok()) return status;
     return Status(status.code(), StrCat("Invalid GIF data (size ", bytes.size(), "), ", status.message()));
   }
