@@ -82,7 +82,7 @@ class RecordsTest(program.ProgramTest):
         self.assertIn("was made of another file", result.err)
         self.write("plain.idx", b"nonsense")
         self.assertIn("not used", self.run_program("records", "head", "plain", "--at", "0").err)
-        self.assert_error(["records", "head", "plain", "--at", "0", "--index", "plain.idx"], 1, "no index")
+        self.assert_error(["records", "head", "plain", "--at", "0", "--index", "plain.idx"], 1, "not an index of records")
 
     def test_broken_files_are_told_with_the_offset(self):
         good = record(b"good") + record(b"second")
