@@ -578,6 +578,23 @@ TEST_P(DeviceTest, ConditionsCallFunctionsOnTheDevice) {
   EXPECT_EQ(Run("if", {{"x", F(-3)}}).scalar<float>(), 3);
 }
 
+TEST_P(DeviceTest, CasesCallFunctionsOnTheDevice) {
+  g_.Function(SquarePlus(""));
+  FunctionBuilder negative("G");
+  negative.Arg("x: float").Ret("y: float").NoInline();
+  negative.Node("y", "Neg", {"x"}, kFloat).Return("y", "y:y");
+  g_.Function(negative);
+  g_.Placeholder("x");
+  Node(kFake, "index", "Cast", {"x"}, {{"SrcT", DataType::kFloat}, {"DstT", DataType::kInt32}});
+  const std::vector<DataType> floats{DataType::kFloat};
+  Node(kFake, "case", "Case", {"index", "x"},
+       {{"Tin", floats}, {"Tout", floats}, {"branches", std::vector<NameAttrList>{Fn("F"), Fn("G")}}});
+  Make();
+  EXPECT_EQ(Run("case", {{"x", F(0.5f)}}).scalar<float>(), 0.75f);
+  EXPECT_EQ(Run("case", {{"x", F(1)}}).scalar<float>(), -1);
+  EXPECT_EQ(Run("case", {{"x", F(5)}}).scalar<float>(), -5) << "the last branch";
+}
+
 TEST_P(DeviceTest, PartialRunsFeedAndFetchDevices) {
   g_.Placeholder("x");
   g_.Placeholder("y");

@@ -54,6 +54,7 @@ void RegisterDeviceKernels(KernelRegistry& registry, const std::string& type) {
   reg(same("LoopCond").HostMemory("input").HostMemory("output"));
 
   for (const char* op : {"If", "StatelessIf"}) reg(same(op).HostMemory("cond"));
+  reg(same("Case").HostMemory("branch_index"));
   reg(same("IsVariableInitialized").HostMemory("is_initialized"));
   reg(same("VarIsInitializedOp").HostMemory("is_initialized"));
   for (const char* op : {"Shape", "ShapeN", "Size", "Rank", "VariableShape"})
