@@ -69,7 +69,8 @@ class Tensor {
   // Allocates from the CPU allocator. If memory is exhausted the tensor is left uninitialised: see
   // IsInitialized.
   Tensor(DataType dtype, const TensorShape& shape);
-  ~Tensor() {
+  // Inline everywhere: on the path of a node tensors that were moved away are destroyed.
+  [[gnu::always_inline]] ~Tensor() {
     if (buffer_ != nullptr) buffer_->Unref();
   }
   Tensor(const Tensor& o) : shape_(o.shape_), dtype_(o.dtype_), data_(o.data_), buffer_(o.buffer_) {
