@@ -348,9 +348,12 @@ class Fuzzer:
         print("never:", " ".join(never), flush=True)
 
 
-def supervise(options: argparse.Namespace) -> None:
-    """Runs children of one seed each until the steps are done."""
-    left, seed = options.steps, options.seed
+def supervise(options: argparse.Namespace) -> int:
+    """Runs children of one seed each until the steps are done; returns how many crashed or hung."""
+    left, seed, failed = options.steps, options.seed, 0
+    # A child runs in a folder of its own, where relative paths would lead elsewhere.
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(os.path.abspath(path) for path in paths if path))
     while left > 0:
         with tempfile.TemporaryDirectory() as folder:
             progress = os.path.join(folder, "progress")
@@ -358,7 +361,7 @@ def supervise(options: argparse.Namespace) -> None:
             with open(os.path.join(folder, "errors"), "w+b") as errors, open(
                 os.path.join(folder, "out"), "w+b"
             ) as out:
-                child = subprocess.Popen(command, cwd=folder, stderr=errors, stdout=out)
+                child = subprocess.Popen(command, cwd=folder, env=environment, stderr=errors, stdout=out)
                 last, since = "", time.monotonic()
                 why = ""
                 while child.poll() is None:
@@ -374,6 +377,7 @@ def supervise(options: argparse.Namespace) -> None:
                 out.seek(0)
                 lines = out.read().decode(errors="replace").splitlines()
                 if child.returncode:
+                    failed += 1
                     last = open(progress, encoding="utf-8").read() if os.path.exists(progress) else ""
                     print(why or "crash", child.returncode, "seed", seed, last.strip())
                     print(
@@ -389,6 +393,7 @@ def supervise(options: argparse.Namespace) -> None:
                         print("\n".join(line for line in lines if line.startswith("never")), flush=True)
         left -= options.child_steps
         seed += 1
+    return failed
 
 
 def main() -> None:
@@ -401,8 +406,7 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     if not options.child:
-        supervise(options)
-        return
+        sys.exit(1 if supervise(options) else 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # AddressSanitizer reserves terabytes of address space; its option max_allocation_size_mb is the limit there.
     if "libasan" not in os.environ.get("LD_PRELOAD", ""):
