@@ -289,12 +289,13 @@ TEST_P(DeviceTest, StepsEndWhenWhatTheyHaveInTheStreamsHas) {
       status = session_->Run(options, {{"x", F(3)}}, {"b"}, {}, &out, nullptr);
       ended = true;
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // past the deadline
     EXPECT_FALSE(ended) << "the device still reads what the step has allocated";
     std::thread closing([&] {
       if (close) session_->Close().IgnoreError("the result of the step is what matters");
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(20));  // Close has begun, or the step ends without it
     fake_->work().Resume();
     running.join();
     closing.join();
