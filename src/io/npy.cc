@@ -209,28 +209,51 @@ Status ReadElement(std::string_view bytes, const ElementType& t, int64_t to, con
   return Status();
 }
 
-// In Fortran's order the first index runs fastest.
+// Where the elements of an array in Fortran's order, whose first index runs fastest, lie in a tensor.
+class FortranOrder {
+ public:
+  explicit FortranOrder(const TensorShape& shape) : dims_(static_cast<size_t>(shape.rank())) {
+    int64_t stride = 1;
+    for (int i = shape.rank() - 1; i >= 0; --i) {
+      dims_[i] = {.size = shape.dim(i), .stride = stride};
+      stride *= shape.dim(i);
+    }
+  }
+
+  int64_t position() const { return position_; }
+
+  void Next() {
+    for (Dim& dim : dims_) {
+      position_ += dim.stride;
+      if (++dim.index < dim.size) break;
+      position_ -= dim.stride * dim.index;
+      dim.index = 0;
+    }
+  }
+
+ private:
+  struct Dim {
+    int64_t size = 0;
+    int64_t stride = 0;
+    int64_t index = 0;
+  };
+  std::vector<Dim> dims_;
+  int64_t position_ = 0;
+};
+
 Status ReadElements(std::string_view data, const ElementType& t, bool fortran, const std::string& what,
                     Tensor* tensor) {
   const int64_t n = tensor->num_elements();
+  if (n == 0) return Status();
   if (!fortran && t.swap == 1 && t.dtype != DataType::kString && t.dtype != DataType::kBool) {
-    if (n > 0) std::memcpy(tensor->raw_data(), data.data(), static_cast<size_t>(n) * t.bytes);
+    std::memcpy(tensor->raw_data(), data.data(), static_cast<size_t>(n) * t.bytes);
     return Status();
   }
-  const TensorShape& shape = tensor->shape();
-  std::vector<int64_t> strides(static_cast<size_t>(shape.rank()), 1);
-  for (int i = shape.rank() - 2; i >= 0; --i) strides[i] = strides[i + 1] * shape.dim(i + 1);
-  std::vector<int64_t> index(strides.size(), 0);
-  int64_t to = 0;
+  FortranOrder order(tensor->shape());
   for (int64_t from = 0; from < n; ++from) {
     MR_RETURN_IF_ERROR(ReadElement(data.substr(static_cast<size_t>(from) * t.bytes, t.bytes), t,
-                                   fortran ? to : from, what, tensor));
-    for (size_t i = 0; fortran && i < index.size(); ++i) {
-      to += strides[i];
-      if (++index[i] < shape.dim(static_cast<int>(i))) break;
-      to -= strides[i] * index[i];
-      index[i] = 0;
-    }
+                                   fortran ? order.position() : from, what, tensor));
+    if (fortran) order.Next();
   }
   return Status();
 }
