@@ -596,6 +596,64 @@ TEST_P(DeviceTest, CasesCallFunctionsOnTheDevice) {
   EXPECT_EQ(Run("case", {{"x", F(5)}}).scalar<float>(), -5) << "the last branch";
 }
 
+TEST_P(DeviceTest, LoopsCallFunctionsOnTheDevice) {
+  g_.Function(SquarePlus(""));
+  FunctionBuilder below("Below");
+  below.Arg("x: float").Ret("go: bool").NoInline();
+  below.Node("limit", "Const", {}, {{"dtype", DataType::kFloat}, {"value", F(100)}});
+  below.Node("less", "Less", {"x", "limit:output"}, kFloat).Return("go", "less:z");
+  g_.Function(below);
+  g_.Placeholder("x");
+  const AttrMap attrs = {
+      {"T", std::vector<DataType>{DataType::kFloat}}, {"cond", Fn("Below")}, {"body", Fn("F")}};
+  for (const char* op : {"While", "StatelessWhile"}) Node(kFake, op, op, {"x"}, attrs);
+  AttrMap lowered = attrs;
+  lowered.Set("_lower_using_switch_merge", true);
+  Node(kFake, "lowered", "While", {"x"}, lowered);
+  Make();
+  for (const char* loop : {"While", "StatelessWhile", "lowered"}) {
+    EXPECT_EQ(Run(loop, {{"x", F(3)}}).scalar<float>(), 156) << loop;
+    EXPECT_EQ(Run(loop, {{"x", F(200)}}).scalar<float>(), 200) << loop;
+  }
+}
+
+TEST_P(DeviceTest, CountedLoopsCallFunctionsOnTheDevice) {
+  const AttrMap ints = {{"T", DataType::kInt32}};
+  FunctionBuilder add("AddIndex");
+  add.Arg("i: int32").Arg("sum: int32").Ret("total: int32").NoInline();
+  add.Node("add", "Add", {"sum", "i"}, ints).Return("total", "add:z");
+  g_.Function(add);
+  for (const char* name : {"start", "limit", "delta", "zero"}) g_.Placeholder(name, tensorflow::DT_INT32);
+  Node(kFake, "for", "For", {"start", "limit", "delta", "zero"},
+       {{"T", std::vector<DataType>{DataType::kInt32}}, {"body", Fn("AddIndex")}});
+  Make();
+  const auto scalar = [](int32_t value) { return Tensor::Scalar(value); };
+  EXPECT_EQ(
+      Run("for", {{"start", scalar(1)}, {"limit", scalar(6)}, {"delta", scalar(2)}, {"zero", scalar(0)}})
+          .scalar<int32_t>(),
+      9);
+  EXPECT_EQ(
+      Run("for", {{"start", scalar(1)}, {"limit", scalar(1)}, {"delta", scalar(2)}, {"zero", scalar(7)}})
+          .scalar<int32_t>(),
+      7);
+}
+
+TEST_P(DeviceTest, AnEndlessLoopOverFunctionsOfTheDeviceIsCancelled) {
+  FunctionBuilder always("Always");
+  always.Arg("x: float").Ret("go: bool").NoInline();
+  always.Node("true", "Equal", {"x", "x"}, kFloat).Return("go", "true:z");
+  g_.Function(always);
+  g_.Placeholder("x");
+  Node(kFake, "loop", "While", {"x"},
+       {{"T", std::vector<DataType>{DataType::kFloat}}, {"cond", Fn("Always")}, {"body", Fn("Neg", kFloat)}});
+  Make();
+  RunOptions options;
+  options.timeout_in_ms = 20;
+  std::vector<Tensor> out;
+  const Status status = session_->Run(options, {{"x", F(1)}}, {"loop"}, {}, &out, nullptr);
+  EXPECT_TRUE(errors::IsDeadlineExceeded(status)) << status;
+}
+
 TEST_P(DeviceTest, PartialRunsFeedAndFetchDevices) {
   g_.Placeholder("x");
   g_.Placeholder("y");

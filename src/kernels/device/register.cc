@@ -55,6 +55,8 @@ void RegisterDeviceKernels(KernelRegistry& registry, const std::string& type) {
 
   for (const char* op : {"If", "StatelessIf"}) reg(same(op).HostMemory("cond"));
   reg(same("Case").HostMemory("branch_index"));
+  for (const char* op : {"While", "StatelessWhile", "_WhileGrad"}) reg(same(op));
+  reg(same("For").HostMemory("start").HostMemory("limit").HostMemory("delta"));
   reg(same("IsVariableInitialized").HostMemory("is_initialized"));
   reg(same("VarIsInitializedOp").HostMemory("is_initialized"));
   for (const char* op : {"Shape", "ShapeN", "Size", "Rank", "VariableShape"})

@@ -74,7 +74,11 @@ class WhileChain : public CallChain {
         body_ = *body;
         return CallCond();
       }
-      case Phase::kCond: {
+      case Phase::kCond:
+        phase_ = Phase::kPredicate;
+        if (DeviceOf(predicate_[0]) != nullptr) return {.moved = predicate_};
+        [[fallthrough]];
+      case Phase::kPredicate: {
         auto go_on = ToBool(predicate_[0]);
         if (!go_on.ok()) return End(go_on.status());
         if (!*go_on) {
@@ -82,7 +86,7 @@ class WhileChain : public CallChain {
           return Leave(std::move(vars_));
         }
         phase_ = Phase::kBody;
-        return {body_, args_, next_vars_};
+        return {.function = body_, .args = args_, .rets = next_vars_};
       }
       case Phase::kBody:
         if (history_ != nullptr) history_->push_back(vars_);
@@ -97,11 +101,11 @@ class WhileChain : public CallChain {
   virtual Next AfterLoop() { return End(Status()); }
 
  private:
-  enum class Phase { kStart, kCond, kBody, kLeft };
+  enum class Phase { kStart, kCond, kPredicate, kBody, kLeft };
   Next CallCond() {
     phase_ = Phase::kCond;
     args_ = Pointers(vars_);
-    return {cond_, args_, predicate_};
+    return {.function = cond_, .args = args_, .rets = predicate_};
   }
 
   const LoopFunctions& f_;
@@ -127,6 +131,7 @@ class ForChain final : public CallChain {
  private:
   Next Prepare(Status ended) override {
     if (!ended.ok()) return End(std::move(ended));
+    if (moving_) return CallBody();
     if (body_ == nullptr) {
       if (Status status = Start(); !status.ok()) return End(std::move(status));
     } else {
@@ -138,10 +143,18 @@ class ForChain final : public CallChain {
       return End(Status());
     }
     index_ = Tensor::Scalar(static_cast<int32_t>(at_));
+    Device& device = context().device();
+    moving_ = device.has_own_memory();
+    if (moving_) return {.moved = &index_, .to = &device};
+    return CallBody();
+  }
+
+  Next CallBody() {
+    moving_ = false;
     args_.clear();
     args_.push_back(&index_);
     for (const Tensor& t : vars_) args_.push_back(&t);
-    return {body_, args_, next_vars_};
+    return {.function = body_, .args = args_, .rets = next_vars_};
   }
 
   Status Start() {
@@ -163,6 +176,7 @@ class ForChain final : public CallChain {
   const FunctionCaller::Function* body_ = nullptr;
   int64_t at_ = 0, limit_ = 0, delta_ = 0;
   Tensor index_;
+  bool moving_ = false;  // the index to the memory of the device
   std::vector<Tensor> vars_;
   std::vector<Tensor> next_vars_;
   std::vector<const Tensor*> args_;
@@ -215,7 +229,7 @@ class WhileGradChain final : public WhileChain {
     if (!function.ok()) return End(function.status());
     back_args_ = Pointers(history_.back());
     for (const Tensor& t : grads_) back_args_.push_back(&t);
-    return {*function, back_args_, next_grads_};
+    return {.function = *function, .args = back_args_, .rets = next_grads_};
   }
 
   const WhileGradLogic& f_;
