@@ -64,10 +64,13 @@ class FakeStream::FakeEvent final : public Event {
     {
       MutexLock lock(mu_);
       reached = reached_;
-      if (!reached) callbacks_.push_back(std::move(callback));
+      if (!reached) {
+        callbacks_.push_back(std::move(callback));
+        // With the lock held: the callback may be what the end of the stream waits for.
+        stream_.DoUntil(number_);
+      }
     }
-    if (reached) return callback(status_);
-    stream_.DoUntil(number_);
+    if (reached) callback(status_);
   }
   int64_t TimeNs() const override {
     MutexLock lock(mu_);
