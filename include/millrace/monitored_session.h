@@ -187,7 +187,12 @@ class MonitoredSession {
   // The argument of a step function: the session without hooks, runs with hooks, and a stop request.
   class StepContext {
    public:
-    ClientSession& session() const { return *owner_.raw_session(); }
+    // After Close the program ends with a message.
+    ClientSession& session() const {
+      if (owner_.raw_session() == nullptr)
+        internal::EndWithMessage("MonitoredSession::StepContext::session: the session is closed");
+      return *owner_.raw_session();
+    }
     Status RunWithHooks(const ClientSession::Feeds& feeds, const std::vector<Output>& fetches,
                         const std::vector<Operation>& operations, std::vector<Tensor>* outputs);
     void RequestStop() { owner_.step_stop_ = true; }

@@ -115,6 +115,22 @@ TEST(MonitoredMisuse, UseAfterClose) {
   (*session)->Close().IgnoreError("closed twice");
 }
 
+TEST(MonitoredMisuse, StepsThatCloseTheirSession) {
+  const Model model;
+  auto session = SingularMonitoredSession(model.scope);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto use = [&session](MonitoredSession::StepContext& context) {
+    (*session)->Close().IgnoreError("of no interest here");
+    context.session();
+    return Status();
+  };
+  EXPECT_DEATH((*session)->RunStepFn(use).IgnoreError("it does not return"), "the session is closed");
+  ExpectError((*session)->RunStepFn([&](MonitoredSession::StepContext& context) {
+    (*session)->Close().IgnoreError("of no interest here");
+    return context.RunWithHooks({}, {}, {model.train}, nullptr);
+  }));
+}
+
 TEST(MonitoredMisuse, OptionsThatCannotBe) {
   const auto with = [](MonitoredTrainingSessionOptions options) {
     const Model model;
