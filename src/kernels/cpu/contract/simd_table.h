@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of this folder, compiled once per instruction set (simd_*.cc) and reached through one
-// table. Everything here works on one thread and on blocks that the callers (gemm.cc, conv*.cc, norm.cc,
+// The inner loops of this folder, compiled once per instruction set and type (simd_*.cc) and reached through
+// tables. Everything here works on one thread and on blocks that the callers (gemm.cc, conv*.cc, norm.cc,
 // pool.cc) have cut by shape.
 #pragma once
 
@@ -205,23 +205,12 @@ struct SimdKernels {
   void (*avg_pool_grad)(PoolBlock block, const T* out_grad, T* in_grad);
 };
 
-struct SimdTable {
-  SimdKernels<float> f32;
-  SimdKernels<double> f64;
-};
-
-// The table of the active instruction set (isa.h).
-const SimdTable& ActiveSimdTable();
-
+// The functions for the active instruction set (isa.h).
 template <typename T>
 const SimdKernels<T>& ActiveKernels();
 template <>
-inline const SimdKernels<float>& ActiveKernels<float>() {
-  return ActiveSimdTable().f32;
-}
+const SimdKernels<float>& ActiveKernels<float>();
 template <>
-inline const SimdKernels<double>& ActiveKernels<double>() {
-  return ActiveSimdTable().f64;
-}
+const SimdKernels<double>& ActiveKernels<double>();
 
 }  // namespace millrace::cpu

@@ -1,14 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops for one instruction set; the build gives this file its compiler options.
-#include <immintrin.h>
-
-#include "kernels/cpu/contract/simd_table.h"
-
-#define MR_SIMD_BYTES 32
-
-namespace millrace::cpu::avx2 {
-namespace {
+// All inner loops, and the table of them. Included by simd_INSTRUCTIONS_TYPE.cc only, inside their own namespace.
 
 #include "kernels/cpu/contract/simd_vec.inc.h"
 // Builds on the vectors.
@@ -23,10 +15,3 @@ namespace {
 #include "kernels/cpu/contract/simd_pool_grad.inc.h"
 // The table of all functions.
 #include "kernels/cpu/contract/simd_fill.inc.h"
-
-}  // namespace
-
-extern const SimdTable kTable;
-const SimdTable kTable{Kernels<float>(), Kernels<double>()};
-
-}  // namespace millrace::cpu::avx2
