@@ -162,7 +162,7 @@ Status MonitoredSession::Recovering(const std::function<Status()>& body) {
     if (!status.ok() && !IsPreemption(status) && coordinator_ != nullptr) {
       if (const Status cause = coordinator_->RequestedError(); !cause.ok()) status = cause;
     }
-    if (!options_.recover || !IsPreemption(status)) return status;
+    if (closed_ || !options_.recover || !IsPreemption(status)) return status;
     if (!first_failure.has_value()) first_failure = Clock::now();
     if (SecondsSince(*first_failure) >= options_.max_recovery_secs) return status;
     MR_LOG(Info) << "An error was raised. This may be due to a preemption in a connected worker or parameter "
@@ -182,6 +182,8 @@ Status MonitoredSession::RunHooked(const RunOptions& options, const ClientSessio
                                    const std::vector<Output>& fetches,
                                    const std::vector<Operation>& operations, std::vector<Tensor>* outputs,
                                    RunMetadata* metadata) {
+  const auto already_closed = [] { return errors::FailedPrecondition("Session is already closed."); };
+  if (session_ == nullptr) return already_closed();  // by the step function
   if (hook_stop_ || step_stop_) {
     return errors::FailedPrecondition("Run called even after should_stop requested.");
   }
@@ -192,6 +194,7 @@ Status MonitoredSession::RunHooked(const RunOptions& options, const ClientSessio
   std::vector<size_t> begins;  // the start of the fetches of each hook
   for (const auto& hook : hooks_) {
     MR_ASSIGN_OR_RETURN(const SessionRunArgs args, hook->BeforeRun(context));
+    if (session_ == nullptr) return already_closed();  // by the hook
     begins.push_back(all_fetches.size());
     all_fetches.insert(all_fetches.end(), args.fetches.begin(), args.fetches.end());
     MR_RETURN_IF_ERROR(AddFeeds(args.feeds, feeds.size(), &all_feeds));
@@ -202,7 +205,8 @@ Status MonitoredSession::RunHooked(const RunOptions& options, const ClientSessio
   RunMetadata own_metadata;
   RunMetadata* const used = metadata == nullptr ? &own_metadata : metadata;
   MR_RETURN_IF_ERROR(session_->Run(all_options, all_feeds, all_fetches, operations, &values, used));
-  for (size_t i = 0; i < hooks_.size(); ++i) {
+  // A hook that closes the session is the last one: the others could not use it.
+  for (size_t i = 0; i < hooks_.size() && session_ != nullptr; ++i) {
     const std::span<const Tensor> results(values.data() + begins[i], begins[i + 1] - begins[i]);
     MR_RETURN_IF_ERROR(hooks_[i]->AfterRun(context, {results, all_options, *used}));
   }

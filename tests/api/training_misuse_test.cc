@@ -131,6 +131,33 @@ TEST(MonitoredMisuse, StepsThatCloseTheirSession) {
   }));
 }
 
+TEST(MonitoredMisuse, HooksThatCloseTheirSession) {
+  struct Closing final : SessionRunHook {
+    StatusOr<SessionRunArgs> BeforeRun(SessionRunContext&) override {
+      if (before) (*session)->Close().IgnoreError("of no interest here");
+      return SessionRunArgs();
+    }
+    Status AfterRun(SessionRunContext&, const SessionRunValues&) override {
+      if (!before) (*session)->Close().IgnoreError("of no interest here");
+      return Status();
+    }
+    bool before = false;
+    std::unique_ptr<MonitoredSession>* session = nullptr;
+  };
+  for (const bool before : {true, false}) {
+    const Model model;
+    const auto closing = std::make_shared<Closing>();
+    auto session = SingularMonitoredSession(
+        model.scope, {closing, std::make_shared<StopAtStepHook>(StopAtStepHook::Options{.last_step = 3})});
+    ASSERT_TRUE(session.ok()) << session.status();
+    closing->before = before;
+    closing->session = &*session;
+    EXPECT_EQ((*session)->Run(model.train).ok(), !before);
+    EXPECT_TRUE((*session)->ShouldStop());
+    ExpectError((*session)->Run(model.train));
+  }
+}
+
 TEST(MonitoredMisuse, OptionsThatCannotBe) {
   const auto with = [](MonitoredTrainingSessionOptions options) {
     const Model model;
