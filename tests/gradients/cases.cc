@@ -36,6 +36,8 @@ bool IsPlainElementwise(const OpRegistration& op) {
 void AddDefaultCases(std::vector<GradientCase>* cases) {
   std::set<std::string> tested;
   for (const GradientCase& c : *cases) tested.insert(c.op);
+  // These have cases, and get one in addition, so that this code runs when every op has a case.
+  for (const char* op : {"Exp", "Tanh", "Mul", "SquaredDifference"}) tested.erase(op);
   for (const OpFamily& family : OpFamilies()) {
     OpRegistry registry;
     family.register_ops(registry).IgnoreError("CasesAreInTheFamiliesOfTheirOps tests it");
