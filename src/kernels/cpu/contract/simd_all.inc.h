@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// All inner loops, and the table of them. Included by simd_INSTRUCTIONS_TYPE.cc only, inside their own namespace.
+// All inner loops, and the table of them. Included by simd_*.cc only, inside their own namespace.
 
 #include "kernels/cpu/contract/simd_vec.inc.h"
 // Builds on the vectors.
