@@ -69,8 +69,10 @@ class Replica {
     options.session.device_filters = {"/job:ps", StrCat("/job:worker/task:", index_)};
     options.monitored.recovery_wait_secs = 0.05;
     options.recovery_wait_secs = 0.05;
-    options.max_wait_secs = 60;
-    options.monitored.max_recovery_secs = 60;
+    // Longer than the tests keep a task away: with each step the chief writes a checkpoint, which takes
+    // seconds where the disk is busy.
+    options.max_wait_secs = 240;
+    options.monitored.max_recovery_secs = 240;
     if (lease_secs_ > 0) {
       MR_ASSIGN_OR_RETURN(
           lease_, ChiefLease::Make({.session = options.session, .task = index_, .lease_secs = lease_secs_}));
@@ -216,7 +218,8 @@ class Training {
     const auto deadline = steady_clock::now() + 2 * kPatience;
     const std::atomic<int>& steps = steps_[static_cast<size_t>(replica)];
     const int wanted = steps + more;
-    while (steps < wanted && steady_clock::now() < deadline) std::this_thread::yield();
+    while (steps < wanted && steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_GE(steps, wanted) << "replica " << replica;
   }
   // The values that the chief read at the end.
