@@ -193,7 +193,7 @@ class FileCacheDataset final : public UnaryDataset {
     Status Write(Context& ctx, Element* out, bool* end) {
       MR_RETURN_IF_ERROR(NextInput(ctx, out, end));
       if (*end) {
-        const Status status = writer_->Finish();
+        Status status = writer_->Finish();
         writer_.reset();
         Unlock();
         ended_ = true;

@@ -120,7 +120,7 @@ class ChooseBranchDataset final : public UnaryDataset {
         if (ctx.cancelled()) return CancelledStatus();
         if (iterator_ == nullptr) MR_RETURN_IF_ERROR(StartBranch(ctx));
         const auto begin = std::chrono::steady_clock::now();
-        const Status status = iterator_->GetNext(ctx, out, end);
+        Status status = iterator_->GetNext(ctx, out, end);
         if (chosen_) return status;
         seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         const bool done = ++made_ >= dataset_.trial_.elements;

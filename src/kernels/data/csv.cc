@@ -134,7 +134,7 @@ class CsvDataset final : public Dataset {
       while (file_ < static_cast<int64_t>(dataset_.files_.size())) {
         if (ctx.cancelled()) return CancelledStatus();
         if (open_ == nullptr) {
-          const Status opened = Open();
+          Status opened = Open();
           if (!opened.ok()) {
             ++file_;
             return opened;

@@ -114,8 +114,8 @@ class ToGraphKernel final : public OpKernel {
   explicit ToGraphKernel(KernelConstruction& c) : OpKernel(c), functions_(c.functions()) {}
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const RefPtr<const Dataset> dataset, DatasetFromTensor(context.input(0)));
-    MR_ASSIGN_OR_RETURN(std::string graph, GraphOf(*dataset, functions_));
-    context.set_output(0, Tensor::Scalar(std::move(graph)));
+    MR_ASSIGN_OR_RETURN(const std::string graph, GraphOf(*dataset, functions_));
+    context.set_output(0, Tensor::Scalar(graph));
     return Status();
   }
 

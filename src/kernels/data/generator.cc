@@ -40,7 +40,7 @@ class GeneratorDataset final : public Dataset {
         return Status();
       }
       MR_RETURN_IF_ERROR(Begin(ctx));
-      const Status status = next_->Call(ctx, state_, out);
+      Status status = next_->Call(ctx, state_, out);
       if (!errors::IsOutOfRange(status)) return status;
       *end = true;
       return Finalize(ctx);

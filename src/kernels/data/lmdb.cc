@@ -30,7 +30,7 @@ class LmdbDataset final : public Dataset {
         if (ctx.cancelled()) return CancelledStatus();
         auto more = Read(&key, &value);
         if (more.ok() && *more) {
-          *out = {Tensor::Scalar(std::move(key)), Tensor::Scalar(std::move(value))};
+          *out = {Tensor::Scalar(key), Tensor::Scalar(value)};
           return Status();
         }
         // After an error the rest of the file can't be trusted.

@@ -46,7 +46,7 @@ class ModelDataset final : public UnaryDataset {
     ~It() override { input_.reset(); }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       ProcessorShares* const outer = std::exchange(ctx.shares, &shares_);
-      const Status status = NextInput(ctx, out, end);
+      Status status = NextInput(ctx, out, end);
       ctx.shares = outer;
       return status;
     }

@@ -57,7 +57,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
       }
       if (calls_.chosen() && calls_.Asked(CallsAtATime::Clock::now())) changed_.NotifyAll();
       MR_RETURN_IF_ERROR(StartThreads(ctx));
-      const Status status = Take(ctx, out, end);
+      Status status = Take(ctx, out, end);
       if (calls_.chosen()) calls_.Served(CallsAtATime::Clock::now());
       return status;
     }
@@ -167,7 +167,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
       if (begin >= calls_.limit()) return Status();
       if (begin == 0) ahead_ = ctx.Ahead(threads_.cancellation());
       for (int64_t i = begin; i < calls_.limit(); ++i) {
-        const Status status = threads_.Start([this, i] { Work(i); });
+        Status status = threads_.Start([this, i] { Work(i); });
         if (!status.ok() && threads_.size() == 0) return status;
         if (!status.ok()) break;
       }

@@ -103,7 +103,7 @@ class ParallelMapDataset final : public UnaryDataset {
       if (calls_.chosen() && calls_.Asked(Clock::now())) work_.NotifyAll();
       MR_RETURN_IF_ERROR(StartThreads(ctx));
       if (ConsumerHelps()) Help(ctx);
-      const Status status = Take(ctx, out, end);
+      Status status = Take(ctx, out, end);
       if (calls_.chosen()) calls_.Served(Clock::now());
       if (consumer_helps_) served_ = Clock::now();
       return status;
@@ -212,7 +212,7 @@ class ParallelMapDataset final : public UnaryDataset {
       if (static_cast<int64_t>(threads_.size()) >= wanted) return Status();
       if (threads_.size() == 0) ahead_ = ctx.Ahead(threads_.cancellation());
       for (auto i = static_cast<int64_t>(threads_.size()); i < wanted; ++i) {
-        const Status status = threads_.Start([this, i] { Work(i); });
+        Status status = threads_.Start([this, i] { Work(i); });
         if (!status.ok() && threads_.size() == 0) return status;
         if (!status.ok()) break;
       }

@@ -109,6 +109,7 @@ StatusOr<RefPtr<const Dataset>> MakeParseExample(const NodeArgs& args) {
   }
   MR_ASSIGN_OR_RETURN(io::FeatureTable table, io::FeatureTable::Make(std::move(specs)));
   std::vector<int> order;
+  order.reserve(places.size());
   for (const auto& [key, place] : places) order.push_back(place);
   return MapInParallel(args.Kind(), std::move(signature), std::move(input),
                        std::make_unique<ParseExamples>(std::move(table), std::move(order)), parallelism,

@@ -59,7 +59,7 @@ class PrefetchDataset final : public UnaryDataset {
       if (dataset_.slack_period_ > 0 && ++taken_ % dataset_.slack_period_ == 0) {
         slack_ = slack_ / kPausedPart + (Clock::now() - first.made);
       }
-      const Status status = std::move(first.status);
+      Status status = std::move(first.status);
       *out = std::move(first.element);
       ready_.pop_front();
       // The thread is woken for several elements together.

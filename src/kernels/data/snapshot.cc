@@ -122,7 +122,7 @@ class SnapshotWriter {
   Status CloseShard() {
     MR_RETURN_IF_ERROR(writer_->Close());
     writer_.reset();
-    const Status closed = file_->Close();
+    Status closed = file_->Close();
     file_.reset();
     return closed;
   }
@@ -151,7 +151,7 @@ class SnapshotReader {
         }
         MR_ASSIGN_OR_RETURN(reader_, io::RecordReader::Open(Env::Posix(), path, options_.compression));
       }
-      const Status status = reader_->Read(&record);
+      Status status = reader_->Read(&record);
       if (status.ok()) break;
       if (!errors::IsOutOfRange(status)) return status;
       reader_.reset();
@@ -274,7 +274,7 @@ class SnapshotKernel final : public NodeKernel {
     MR_ASSIGN_OR_RETURN(options.writer_prefix, args.Attr<std::string>("writer_path_prefix"));
     MR_ASSIGN_OR_RETURN(options.shard_bytes, args.Attr<int64_t>("shard_size_bytes"));
     MR_ASSIGN_OR_RETURN(options.expiry_secs, args.Attr<int64_t>("pending_snapshot_expiry_seconds"));
-    if (compression != "" && compression != "GZIP") {
+    if (!compression.empty() && compression != "GZIP") {
       return errors::InvalidArgument("compression must be either '' or 'GZIP'.");
     }
     MR_ASSIGN_OR_RETURN(options.compression, io::ParseCompression(compression));

@@ -172,7 +172,7 @@ class MeasuredDataset final : public UnaryDataset {
     using UnaryIterator<MeasuredDataset>::UnaryIterator;
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       const auto begin = std::chrono::steady_clock::now();
-      const Status status = this->NextInput(ctx, out, end);
+      Status status = this->NextInput(ctx, out, end);
       if (ctx.stats == nullptr || !status.ok() || *end) return status;
       double value = 0;
       if constexpr (measure == Measure::kMicroseconds) {

@@ -150,6 +150,7 @@ class WindowDataset final : public UnaryDataset {
     Element datasets;
     for (size_t c = 0; c < input().types().size(); ++c) {
       std::vector<Element> part;
+      part.reserve(window.size());
       for (const Element& element : window) part.push_back({element[c]});
       Tensor dataset =
           DatasetToTensor(DatasetOf({{input().types()[c]}, {input().shapes()[c]}}, std::move(part)));

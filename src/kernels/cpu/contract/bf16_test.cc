@@ -28,7 +28,7 @@ double RoundedValue(float x) { return Value(ToBits(x)); }
 
 template <typename T>
 std::vector<T> Numbers(Random& random, int64_t count) {
-  const std::vector<float> values = random.Values<float>(count);
+  std::vector<float> values = random.Values<float>(count);
   if constexpr (std::is_same_v<T, float>) return values;
   std::vector<T> bits;
   for (const float x : values) bits.push_back(static_cast<T>(ToBits(x)));

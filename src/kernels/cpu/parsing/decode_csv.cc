@@ -152,7 +152,11 @@ class DecodeCsvKernel final : public OpKernel {
       case DataType::kDouble:
         return SetNumber<double>(missing, *field, fallback, f, r, column);
       case DataType::kString:
-        column->data<std::string>()[r] = missing ? fallback.data<std::string>()[0] : std::move(*field);
+        if (missing) {
+          column->data<std::string>()[r] = fallback.data<std::string>()[0];
+        } else {
+          column->data<std::string>()[r] = std::move(*field);
+        }
         return Status();
       default:
         return errors::InvalidArgument("csv: data type ", DataTypeName(column->dtype()),
