@@ -13,7 +13,6 @@
 namespace millrace::io {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class EventFileTest : public testing::Test {

@@ -69,8 +69,8 @@ class CallChain {
     bool ends() const { return function == nullptr && moved == nullptr; }
 
     const FunctionCaller::Function* function = nullptr;  // null, as `moved`: the chain ends with result_
-    std::span<const Tensor* const> args;
-    std::span<Tensor> rets;
+    std::span<const Tensor* const> args = {};
+    std::span<Tensor> rets = {};
     // Instead of a call: this tensor becomes its copy in the memory of `to`; null: host memory.
     Tensor* moved = nullptr;
     Device* to = nullptr;
