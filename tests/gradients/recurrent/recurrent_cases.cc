@@ -9,9 +9,9 @@ using Exprs = std::vector<Expr>;
 
 // The cells compute in float, so that differences are less exact.
 Tensor Floats(const TensorShape& shape, int seed) {
+  const Tensor doubles = Values(shape, -0.9, 0.9, seed);
   std::vector<float> values;
-  for (const double v : Values(shape, -0.9, 0.9, seed).flat<double>())
-    values.push_back(static_cast<float>(v));
+  for (const double v : doubles.flat<double>()) values.push_back(static_cast<float>(v));
   return Tensor::From<float>(values, shape);
 }
 GradientCase InFloat(std::string op, std::string label, std::vector<Tensor> xs,
