@@ -129,6 +129,15 @@ TEST(MonitoredMisuse, StepsThatCloseTheirSession) {
     (*session)->Close().IgnoreError("of no interest here");
     return context.RunWithHooks({}, {}, {model.train}, nullptr);
   }));
+  // An error that recovery would answer with a new session.
+  auto other = SingularMonitoredSession(model.scope);
+  ASSERT_TRUE(other.ok()) << other.status();
+  const auto aborted = [&other](MonitoredSession::StepContext&) -> Status {
+    (*other)->Close().IgnoreError("of no interest here");
+    return errors::Aborted("after Close");
+  };
+  EXPECT_EQ((*other)->RunStepFn(aborted), errors::Aborted("after Close"));
+  EXPECT_EQ((*other)->raw_session(), nullptr);
 }
 
 TEST(MonitoredMisuse, HooksThatCloseTheirSession) {

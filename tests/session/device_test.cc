@@ -294,8 +294,8 @@ TEST_P(DeviceTest, StepsEndWhenWhatTheyHaveInTheStreamsHas) {
     std::thread closing([&] {
       if (close) session_->Close().IgnoreError("the result of the step is what matters");
     });
-    std::this_thread::sleep_for(
-        std::chrono::milliseconds(20));  // Close has begun, or the step ends without it
+    // Close has begun, or the step ends without it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     fake_->work().Resume();
     running.join();
     closing.join();
