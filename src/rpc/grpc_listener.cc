@@ -357,6 +357,7 @@ class GrpcListener : public Listener {
 
 StatusOr<std::unique_ptr<Listener>> ListenWithGrpc(const std::string& address,
                                                    const ChannelSecurity& security) {
+  MR_RETURN_IF_ERROR(UseGrpc());
   auto listener = std::make_unique<GrpcListener>();
   MR_RETURN_IF_ERROR(listener->Bind(address, security));
   return std::unique_ptr<Listener>(std::move(listener));

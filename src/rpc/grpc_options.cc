@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rpc/grpc_options.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/grpcpp.h>
 
 #include <array>
 #include <utility>
+
+#include "base/fork.h"
 
 namespace millrace {
 namespace {
@@ -23,6 +26,18 @@ constexpr int kFirstReconnectMs = 100;
 constexpr int kReconnectMs = 1000;
 
 }  // namespace
+
+Status UseGrpc() {
+  static const auto* const start = [] {
+    grpc_init();
+    return new ForkMark;
+  }();
+  if (start->is_of_this_process()) return Status();
+  return errors::FailedPrecondition(
+      "This process was made by fork() from one that has used gRPC, which does not work in such a child: "
+      "start "
+      "the process anew (in Python: multiprocessing's start method \"spawn\")");
+}
 
 std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOf(const ChannelSecurity& security) {
   if (security.certificate.empty()) return grpc::InsecureServerCredentials();

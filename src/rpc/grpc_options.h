@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "distributed/security.h"
+#include "millrace/status.h"
 
 namespace grpc {
 class ChannelArguments;
@@ -14,6 +15,12 @@ class ServerCredentials;
 }  // namespace grpc
 
 namespace millrace {
+
+// To be called before anything of gRPC is created: starts gRPC for the rest of the process. Its end with the
+// last connection would wait up to 10 s after a message that did not fit in the buffers of a socket, and
+// block the next start meanwhile. In a child of fork(), gRPC does not work after a use by the parent:
+// FailedPrecondition.
+Status UseGrpc();
 
 // In the trailer of a reply: the error is one of the task, and not of the connection.
 inline constexpr char kErrorMark[] = "millrace-error";

@@ -336,6 +336,7 @@ class GrpcTransport : public Transport, public Watcher {
 
 StatusOr<std::shared_ptr<Transport>> ConnectWithGrpc(const std::map<std::string, std::string>& addresses,
                                                      const TransportOptions& options) {
+  MR_RETURN_IF_ERROR(UseGrpc());
   return std::shared_ptr<Transport>(std::make_shared<GrpcTransport>(addresses, options));
 }
 

@@ -3,7 +3,10 @@
 //
 // Servers in one process that communicate by gRPC over loopback, and sessions on them.
 #include <gmock/gmock.h>
+#include <grpc/grpc.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <set>
@@ -513,6 +516,35 @@ TEST_F(RpcTest, SessionsWithoutCallsAreClosedWhereThatIsWanted) {
   EXPECT_EQ((*here)->Run(X(3), {}, {"init"}, nullptr), Status());
   EXPECT_EQ((*busy)->Close(), Status()) << "a step in progress keeps its session";
   waiting.join();
+}
+
+// The end of gRPC would wait for up to 10 s after a large message.
+TEST_F(RpcTest, GrpcStaysWhenTheLastConnectionIsClosed) {
+  {
+    TestCluster cluster({{"ps", 1}, {"worker", 2}});
+    const auto session = NewSessionAt(cluster.target("worker", 0), true);
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_EQ((*session)->Run(X(3), {}, {"init"}, nullptr), Status());
+    EXPECT_EQ((*session)->Close(), Status());
+  }
+  EXPECT_EQ(grpc_is_initialized(), 1);
+}
+
+TEST_F(RpcTest, AForkedChildGetsAnErrorInsteadOfAConnection) {
+  TestCluster cluster({{"ps", 1}, {"worker", 2}});
+  const auto session = NewSessionAt(cluster.target("worker", 0), true);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const Status refused = NewSessionAt(cluster.target("worker", 0), true).status();
+    const bool named = refused.message().find("fork()") != std::string::npos;
+    ::_exit(errors::IsFailedPrecondition(refused) && named ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ((*session)->Run(X(3), {}, {"init"}, nullptr), Status()) << "the parent's session goes on";
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -87,7 +88,8 @@ class Process {
   int output_ = -1;
 };
 
-// Tasks of jobs, each a process; a name is for example "ps/0". Silent tasks are detected after three seconds.
+// Tasks of jobs, each a process; a name is for example "ps/0". Silent tasks are detected after three seconds
+// unless `more` says otherwise.
 class ProcessCluster {
  public:
   // That number of tasks of each job; those in `later` are not started. `more`: further arguments.
@@ -117,9 +119,8 @@ class ProcessCluster {
                                       "--job",
                                       name.substr(0, name.size() - 2),
                                       "--task",
-                                      name.substr(name.size() - 1),
-                                      "--peer-timeout",
-                                      "3"};
+                                      name.substr(name.size() - 1)};
+    if (!std::ranges::count(more_, "--peer-timeout")) words.insert(words.end(), {"--peer-timeout", "3"});
     if (more_.empty()) words.insert(words.end(), {"--session-timeout", "20"});
     words.insert(words.end(), more_.begin(), more_.end());
     words.insert(words.end(), more.begin(), more.end());

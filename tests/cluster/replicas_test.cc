@@ -10,6 +10,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <latch>
 #include <set>
 #include <thread>
 
@@ -82,7 +83,7 @@ class Replica {
     MR_ASSIGN_OR_RETURN(session_, MonitoredTrainingSession(scope_, options));
     return Status();
   }
-  Status Step(float g, int row, int64_t timeout_in_ms = 0) {
+  Status Step(float g, int row, int64_t timeout_in_ms = 120'000) {
     RunOptions options;
     options.timeout_in_ms = timeout_in_ms;
     std::vector<float> gradient(static_cast<size_t>(size_), g);
@@ -144,20 +145,23 @@ TEST_P(ReplicasTest, UpdatesAreMeansOverAllReplicas) {
   for (const int n : {2, 4}) {
     TestCluster cluster({{"ps", 2}, {"worker", n}});
     constexpr int kSteps = 8;
-    std::atomic<int> left = n;
+    std::latch trained(n);
     ForEach(n, [&](int i) {
       Replica replica(i, {.to_aggregate = n, .total = n});
-      ASSERT_EQ(replica.Open(cluster.target("worker", i), Config()), Status());
-      for (int t = 0; t < kSteps; ++t) {
-        ASSERT_EQ(replica.Step(static_cast<float>(i * t), i == 0 ? 0 : 1), Status()) << i << " " << t;
-      }
-      --left;
+      [&] {
+        ASSERT_EQ(replica.Open(cluster.target("worker", i), Config()), Status());
+        for (int t = 0; t < kSteps; ++t) {
+          ASSERT_EQ(replica.Step(static_cast<float>(i * t), i == 0 ? 0 : 1), Status()) << i << " " << t;
+        }
+      }();
+      trained.count_down();
+      if (HasFailure()) return;
       if (i > 0) {
         EXPECT_EQ(replica.Close(), Status());
         return;
       }
       // The mean of step t is t (n - 1) / 2; the sum of all t is 28. Each row is a mean of ones.
-      while (left > 0) std::this_thread::yield();
+      trained.wait();
       const auto values = replica.Values();
       ASSERT_TRUE(values.ok()) << values.status();
       const float mean = static_cast<float>(n - 1) / 2 * 28;
@@ -307,15 +311,17 @@ TEST(ReplicaProcessesTest, WorkersComeAndGoWhileTheOthersTrain) {
 TEST(ReplicaProcessesTest, LargeVariables) {
   constexpr int kReplicas = 2, kSteps = 3;
   constexpr int64_t kSize = 17 << 20;
-  ProcessCluster cluster({{"ps", 1}, {"worker", kReplicas}}, {}, {"--shared-memory", "100"});
-  std::atomic<int> left = kReplicas;
+  ProcessCluster cluster({{"ps", 1}, {"worker", kReplicas}}, {},
+                         {"--shared-memory", "100", "--peer-timeout", "30"});
+  std::latch trained(kReplicas);
   ForEach(kReplicas, [&](int i) {
     Replica replica(i, {.ps_tasks = 1, .to_aggregate = kReplicas, .total = kReplicas, .size = kSize});
-    ASSERT_EQ(replica.Open(cluster.Target(StrCat("worker/", i))), Status());
-    for (int t = 0; t < kSteps; ++t) ASSERT_EQ(replica.Step(static_cast<float>(1 + i), 0, 120'000), Status());
-    --left;
-    while (left > 0) std::this_thread::yield();
-    if (i > 0) return;
+    [&] {
+      ASSERT_EQ(replica.Open(cluster.Target(StrCat("worker/", i))), Status());
+      for (int t = 0; t < kSteps; ++t) ASSERT_EQ(replica.Step(static_cast<float>(1 + i), 0), Status());
+    }();
+    trained.arrive_and_wait();
+    if (i > 0 || HasFailure()) return;
     const auto values = replica.Values();
     ASSERT_TRUE(values.ok()) << values.status();
     const auto w = (*values)[0].flat<float>();
