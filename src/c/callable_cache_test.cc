@@ -59,6 +59,7 @@ TEST(CallableCacheTest, ThereIsALimit) {
 TEST(CallableCacheTest, ReadersAndWritersShareIt) {
   CallableCache cache;
   std::vector<std::jthread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&cache, t] {
       for (uintptr_t i = 1; i <= 200; ++i) {

@@ -36,6 +36,7 @@ class FunctionsTest : public ::testing::Test {
     const Status status = ClientSession(scope_).Run(feeds, fetches, &results);
     EXPECT_EQ(status, Status());
     std::vector<float> values;
+    values.reserve(results.size());
     for (const Tensor& result : results) values.push_back(result.scalar<float>());
     return values;
   }

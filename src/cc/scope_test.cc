@@ -82,7 +82,7 @@ TEST(ScopeTest, TheFirstErrorSticksNamesTheNodeAndStopsEverything) {
   EXPECT_FALSE(product.product.IsSet());
   EXPECT_THAT(scope.status().message(), HasSubstr("'m' (op: 'MatMul')"));
   EXPECT_EQ(scope.graph().num_nodes(), nodes) << "the node that failed is gone";
-  const Status first = scope.status();
+  Status first = scope.status();
   EXPECT_FALSE(Output(ops::Neg(scope, a)).IsSet());
   EXPECT_EQ(scope.status(), first);
   EXPECT_EQ(scope.graph().num_nodes(), nodes);

@@ -216,6 +216,7 @@ TEST_F(CallSocketTest, ErrorsAndTimeLimitsTravel) {
 TEST_F(CallSocketTest, ManyCallsAtTheSameTimeGetTheirOwnAnswers) {
   Serve();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 500; ++i) {

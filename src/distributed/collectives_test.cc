@@ -160,6 +160,7 @@ TEST_P(CollectivesTest, GatherPutsMembersOneAfterTheOther) {
              attr { key: "shape" value { shape { dim { size: 1 } dim { size: 2 } } } })",
               Group(kMembers), "}"));
   std::vector<Tensor> in;
+  in.reserve(kMembers);
   for (int32_t i = 0; i < kMembers; ++i)
     in.push_back(Tensor::From<int32_t>({10 * i, 10 * i + 1}, TensorShape({1, 2})));
   for (int repeat = 0; repeat < 5; ++repeat) {

@@ -159,6 +159,7 @@ TEST_F(SharedMemoryChannelTest, TensorsInUseKeepTheirElements) {
 TEST_F(SharedMemoryChannelTest, TensorsThatHoldMuchMemoryAreCopied) {
   constexpr int64_t kCount = 1'000'000;
   std::vector<StatusOr<Tensor>> kept;
+  kept.reserve(10);
   for (int i = 0; i < 10; ++i) kept.push_back(Send(Numbers(kCount, static_cast<float>(i))));
   for (int i = 0; i < 10; ++i) ExpectNumbers(kept[static_cast<size_t>(i)], kCount, static_cast<float>(i));
   EXPECT_EQ(other_.fetches, 0);

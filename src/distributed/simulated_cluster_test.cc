@@ -21,6 +21,7 @@ TEST_P(SimulatedClusterTest, OneBroadcastForEachPartOfASession) {
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_TRUE((*session)->session().Create(SimulatedGraph(tasks, 5)).ok());
   std::vector<std::string> fetches;
+  fetches.reserve(static_cast<size_t>(tasks));
   for (int i = 0; i < tasks; ++i) fetches.push_back(StrCat("node", i, "_4:0"));
   std::vector<Tensor> out;
   for (int step = 0; step < 2; ++step) {

@@ -147,6 +147,7 @@ TEST_F(SocketChannelTest, ConnectionsAreUsedAgain) {
 TEST_F(SocketChannelTest, ManyAtTheSameTime) {
   constexpr int kThreads = 8;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([this, i] {
       for (int k = 0; k < 20; ++k)

@@ -60,7 +60,7 @@ class WireTest : public ::testing::Test {
   }
   void FindIncarnation() {
     const Answer status = Call(Method::kGetStatus, "");
-    const auto end = status.bytes.find("\x31");  // incarnation, the sixth field, fixed 64 bits
+    const auto end = status.bytes.find('\x31');  // incarnation, the sixth field, fixed 64 bits
     for (int i = 7; i >= 0; --i)
       incarnation_ =
           incarnation_ << 8 | static_cast<unsigned char>(status.bytes[end + 1 + static_cast<size_t>(i)]);

@@ -563,6 +563,7 @@ TEST_F(ExecTest, ManyStepsOfOnePlanAtTheSameTime) {
   for (int i = 0; i < 50; ++i) last = Add(StrCat("s", i), "Sum", {last});
   Build();
   std::vector<std::jthread> threads;
+  threads.reserve(4);
   std::atomic<int> failures{0};
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {

@@ -284,6 +284,7 @@ TEST_F(StepArenaTest, ManyThreadsShareAStep) {
   for (int round = 0; round < 50; ++round) {
     Step([this] {
       std::vector<std::thread> threads;
+      threads.reserve(4);
       for (int t = 0; t < 4; ++t) threads.emplace_back([this] { Chain(); });
       for (std::thread& thread : threads) thread.join();
     });

@@ -37,10 +37,11 @@ TEST(RendezvousKeyTest, EqualTextsHaveEqualHashes) {
 TEST(RendezvousKeyTest, MalformedKeysAreRefused) {
   const std::string a = kCpu0, b = kCpu1;
   for (const std::string& bad :
-       {std::string(), std::string("a;b;c;d;e"), a + ";1;" + b + ";t", a + ";1;" + b + ";t;0:0;x",
-        a + ";;" + b + ";t;0:0", a + ";11112222333344445;" + b + ";t;0:0", a + ";0x1;" + b + ";t;0:0",
-        a + ";1;" + b + ";;0:0", a + ";1;" + b + ";t;0", a + ";1;" + b + ";t;-1:0", a + ";1;" + b + ";t;0:x",
-        a + ";1;/job:a;t;0:0", "nonsense;1;" + b + ";t;0:0"}) {
+       {std::string(), std::string("a;b;c;d;e"), StrCat(a, ";1;", b, ";t"), StrCat(a, ";1;", b, ";t;0:0;x"),
+        StrCat(a, ";;", b, ";t;0:0"), StrCat(a, ";11112222333344445;", b, ";t;0:0"),
+        StrCat(a, ";0x1;", b, ";t;0:0"), StrCat(a, ";1;", b, ";;0:0"), StrCat(a, ";1;", b, ";t;0"),
+        StrCat(a, ";1;", b, ";t;-1:0"), StrCat(a, ";1;", b, ";t;0:x"), StrCat(a, ";1;/job:a;t;0:0"),
+        StrCat("nonsense;1;", b, ";t;0:0")}) {
     const Status status = Rendezvous::Key::Parse(bad).status();
     EXPECT_TRUE(errors::IsInvalidArgument(status)) << bad;
     EXPECT_EQ(status.message(), "Invalid rendezvous key: " + bad);

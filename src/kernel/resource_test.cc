@@ -182,6 +182,7 @@ TEST(ResourceManagerTest, ManyThreadsMakeDropAndFind) {
   ResourceManager m("dev");
   std::atomic<int> alive{0};
   std::vector<std::thread> threads;
+  threads.reserve(6);
   for (int t = 0; t < 6; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 500; ++i) {

@@ -104,6 +104,7 @@ TEST(OpRegistryDeclarations, ManyThreadsMayBeTheFirstToAsk) {
   OpRegistry registry;
   registry.Declare(kTable);
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&registry] {
       EXPECT_TRUE(registry.LookUp("Second").ok());

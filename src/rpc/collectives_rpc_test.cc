@@ -88,6 +88,7 @@ class CollectivesRpcTest : public ::testing::Test {
 TEST_F(CollectivesRpcTest, MastersMeetInEachStep) {
   MakeAll("CollectiveReduce", "CollectiveReduce");
   std::vector<std::thread> threads;
+  threads.reserve(kMembers);
   for (int i = 0; i < kMembers; ++i) {
     threads.emplace_back([&, i] {
       // Members wait for each other only in the operation.
@@ -130,6 +131,7 @@ TEST_F(CollectivesRpcTest, ADeadMemberEndsTheStepsOfAll) {
     // Each task makes a new session when its step fails, as training programs do.
     std::vector<Status> recovered(kMembers);
     std::vector<std::thread> threads;
+    threads.reserve(kMembers);
     for (int i = 0; i < kMembers; ++i) {
       threads.emplace_back([&, i] {
         recovered[static_cast<size_t>(i)] = TestCluster::RetryWhile(

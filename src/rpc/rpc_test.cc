@@ -94,7 +94,7 @@ TEST_P(RpcSessionTest, OneGraphRunsOnThreeTasks) {
   EXPECT_EQ(devices->size(), 3u);
   const Status bad = Fetch(**session, X(NAN), "checked").status();
   EXPECT_TRUE(errors::IsInvalidArgument(bad)) << bad;
-  EXPECT_THAT(std::string(bad.message()), ::testing::StartsWith("From /job:ps/replica:0/task:0:\nbad"));
+  EXPECT_THAT(std::string(bad.message()), StartsWith("From /job:ps/replica:0/task:0:\nbad"));
   EXPECT_EQ((*session)->Close(), Status());
   EXPECT_EQ(Fetch(**session, X(1), "y").status().message(), "Session has been closed.");
 }

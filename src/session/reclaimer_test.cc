@@ -94,6 +94,7 @@ void ReadWhileObjectsAreRetired(bool shared) {
   std::atomic<bool> stop{false};
   std::atomic<int> bad{0};
   std::vector<std::thread> threads;
+  threads.reserve(3);
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {
       while (!stop.load()) {

@@ -100,6 +100,7 @@ TEST_F(SignatureCacheTest, WhatIsFoundNowAndThenStays) {
 TEST_F(SignatureCacheTest, WhatSomebodyHoldsStays) {
   SignatureCache cache(reclaimer_, 16);
   std::vector<Entry> held;
+  held.reserve(100);
   for (int i = 0; i < 100; ++i) held.push_back(*Make(cache, i));
   for (int i = 100; i < 300; ++i) ASSERT_TRUE(Make(cache, i).ok());
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Find(cache, Fetch(i)), held[static_cast<size_t>(i)].get());

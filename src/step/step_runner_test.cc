@@ -65,7 +65,7 @@ class StepRunnerTest : public ::testing::Test {
     Tensor ret;
     request.args = std::span(args).first(step.feeds.size());
     request.rets = std::span(&ret, 1).first(step.fetches.size());
-    const Status status = runner_.Run(step, request);
+    Status status = runner_.Run(step, request);
     if (result != nullptr) *result = ret;
     return status;
   }
@@ -148,6 +148,7 @@ TEST_F(StepRunnerTest, CancellingEndsNoStepThatBeginsAfterwards) {
 TEST_F(StepRunnerTest, CloseEndsStepsAndRefusesLaterOnes) {
   const CompiledStep& step = Compile({{}, {"get"}, {}});
   std::vector<std::thread> threads;
+  threads.reserve(4);
   std::atomic<int> closed{0};
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
@@ -168,7 +169,7 @@ TEST_F(StepRunnerTest, CloseLeavesTheErrorThatANodeGave) {
   const Status own = errors::Cancelled(StepCancelled().message());
   EXPECT_EQ(own, StepCancelled());
   EXPECT_FALSE(IsStepCancelled(own));
-  const Status copy = StepCancelled();
+  Status copy = StepCancelled();
   EXPECT_TRUE(IsStepCancelled(copy));
   EXPECT_FALSE(IsStepCancelled(copy.WithContext(" by a node")));
   EXPECT_FALSE(IsStepCancelled(Status()));

@@ -561,6 +561,7 @@ TEST(MultiDeviceIterator, ElementsGoToDevicesInTurn) {
   const auto iterator = MultiDeviceIterator::Make(numbers, {"/cpu:0", "/cpu:1", "/cpu:2"}, 2);
   ASSERT_EQ(iterator.num_devices(), 3);
   std::vector<Output> next;
+  next.reserve(3);
   for (int device = 0; device < 3; ++device) next.push_back(iterator.GetNext(scope, device)[0]);
   ASSERT_TRUE(scope.ok()) << scope.status();
   const ClientSession session(scope);

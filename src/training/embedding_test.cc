@@ -50,6 +50,7 @@ TEST(EmbeddingTest, PartsAreTakenTurnAboutOrInOrder) {
     const Scope root = Scope::NewRootScope();
     const Scope scope = WithVariableOptions(root, {.resource = resource});
     std::vector<float> values;
+    values.reserve(14);
     for (int i = 0; i < 14; ++i) values.push_back(static_cast<float>(i));
     const PartitionedVariable in_order =
         GetPartitionedVariable(scope, "in_order", {7, 2},

@@ -26,6 +26,7 @@ using ::testing::Pointwise;
 
 std::vector<std::string> Names(const std::vector<GraphVariable>& variables) {
   std::vector<std::string> names;
+  names.reserve(variables.size());
   for (const GraphVariable& variable : variables) names.push_back(variable.name());
   return names;
 }
@@ -58,7 +59,7 @@ void ExpectGradients(const Scope& scope, const Output& y) {
     ASSERT_FALSE(gradients[v].gradient.IsSlices());
     const std::vector<float> analytic = session.Values(gradients[v].gradient.dense);
     const Tensor at = session.Fetch({variables[v]})[0];
-    const TensorShape shape = at.shape();
+    const TensorShape& shape = at.shape();
     const std::vector<float> begin = Floats(at);
     ASSERT_EQ(analytic.size(), begin.size());
     const auto value_with = [&](size_t i, float change) {

@@ -54,6 +54,7 @@ void ExpectLoss(const Loss& loss, const OfElement& formula,
   const Scope scope = Scope::NewRootScope();
   const Output labels = Matrix(scope, kLabels), given = Matrix(scope, predictions);
   std::vector<Output> fetches;
+  fetches.reserve(wanted.size());
   for (const auto& [reduction, unused] : wanted) {
     fetches.push_back(
         loss(scope, labels, given, {.weights = Matrix(scope, weights), .reduction = reduction}));

@@ -24,10 +24,8 @@ namespace {
 
 using saved_model_testing::NewFolder;
 using saved_model_testing::WriteText;
-using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 
 tensorflow::MetaGraphDef Read(const std::string& path) {
   tensorflow::MetaGraphDef meta;

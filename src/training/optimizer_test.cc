@@ -21,6 +21,7 @@ using ::testing::UnorderedElementsAre;
 
 std::vector<std::string> NamesOf(const std::vector<GraphVariable>& variables) {
   std::vector<std::string> names;
+  names.reserve(variables.size());
   for (const GraphVariable& variable : variables) names.push_back(variable.name());
   return names;
 }

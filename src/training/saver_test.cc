@@ -262,6 +262,7 @@ TEST(SaverTest, StepsGoOnWhileACheckpointIsWritten) {
       variables.emplace_back(scope.WithOpName(name), ones, GraphVariable::Options{.resource = resource});
     }
     std::vector<Operation> updates;
+    updates.reserve(variables.size());
     for (const GraphVariable& v : variables) updates.emplace_back(v.AssignAdd(scope, ones));
     const Operation step = ops::NoOp(scope.WithControlDependencies(updates));
     Saver saver(scope, {.max_to_keep = 2});

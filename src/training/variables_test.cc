@@ -19,7 +19,6 @@
 namespace millrace {
 namespace {
 
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -38,6 +37,7 @@ std::vector<Tensor> Initialized(const Scope& scope, const std::vector<Output>& f
 
 std::vector<std::string> NamesOf(const std::vector<GraphVariable>& variables) {
   std::vector<std::string> names;
+  names.reserve(variables.size());
   for (const GraphVariable& variable : variables) names.push_back(variable.name());
   return names;
 }
@@ -365,6 +365,7 @@ TEST(InitializersTest, FollowTheirDistributions) {
       {initializers::LecunUniform(), std::sqrt(1.0 / 200)},
   };
   std::vector<Output> values;
+  values.reserve(cases.size());
   for (const auto& [initializer, unused] : cases) values.push_back(initializer(root, {.shape = {200, 200}}));
   ASSERT_TRUE(root.ok()) << root.status();
   std::vector<Tensor> out;

@@ -44,6 +44,7 @@ class Process {
     std::vector<char*> argv;
     std::vector<std::string> words{program == nullptr ? "millrace" : program};
     words.insert(words.end(), args.begin(), args.end());
+    argv.reserve(words.size() + 1);
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     EXPECT_EQ(::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ), 0) << words[0];

@@ -31,14 +31,14 @@ class PipelineTest : public StateTest {
   std::string Bool(bool value) { return Constant(Tensor::Scalar(value)); }
   std::string Text(const std::string& value) { return Constant(Tensor::Scalar(value)); }
   std::string Constant(const Tensor& value) {
-    const std::string name = "const" + std::to_string(next_++);
+    std::string name = "const" + std::to_string(next_++);
     graph_.Const(name, value);
     return name;
   }
   // Adds a node of `op` that describes elements of `type`; returns its name.
   std::string Data(const std::string& op, const std::vector<std::string>& inputs, AttrMap attrs = {},
                    const Type& type = {}, const char* types_attr = "output_types") {
-    const std::string name = op + std::to_string(next_++);
+    std::string name = op + std::to_string(next_++);
     attrs.Set(types_attr, type.types);
     attrs.Set("output_shapes", type.shapes);
     graph_.Node(name, op, inputs, attrs);
@@ -47,7 +47,7 @@ class PipelineTest : public StateTest {
   // The same without types.
   std::string Plain(const std::string& op, const std::vector<std::string>& inputs,
                     const AttrMap& attrs = {}) {
-    const std::string name = op + std::to_string(next_++);
+    std::string name = op + std::to_string(next_++);
     graph_.Node(name, op, inputs, attrs);
     return name;
   }

@@ -30,12 +30,13 @@ class RowsTest : public PipelineTest {
   }
   static std::vector<std::string> Lines(int n) {
     std::vector<std::string> lines;
+    lines.reserve(static_cast<size_t>(n));
     for (int i = 0; i < n; ++i)
       lines.push_back("line " + std::to_string(i) + std::string(static_cast<size_t>(i % 40), 'x'));
     return lines;
   }
   std::string TextFile(int n) {
-    const std::string path = NewFolder() + "/text";
+    std::string path = NewFolder() + "/text";
     std::ofstream file(path);
     for (const std::string& line : Lines(n)) file << line << '\n';
     return path;

@@ -353,6 +353,7 @@ TEST_F(StagesTest, ManyThreadsTakeEachElementOnce) {
   ASSERT_TRUE(Do("it/init").ok());
   std::vector<std::vector<int64_t>> got(4);
   std::vector<std::thread> threads;
+  threads.reserve(got.size());
   for (auto& mine : got) {
     threads.emplace_back([this, &mine] {
       while (true) {

@@ -38,7 +38,7 @@ class Bytes {
   }
   // Up to `most` bytes, unchanged.
   std::string Raw(int most) {
-    const std::string raw(left_.substr(0, static_cast<size_t>(Below(most + 1))));
+    std::string raw(left_.substr(0, static_cast<size_t>(Below(most + 1))));
     left_.remove_prefix(raw.size());
     return raw;
   }

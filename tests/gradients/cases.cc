@@ -111,6 +111,7 @@ GradientCase OneOp(std::string op, std::vector<Tensor> xs, AttrMap attrs) {
   c.xs = std::move(xs);
   c.ys = [op, attrs](GraphBuilder& b, const std::vector<Expr>& x) -> std::vector<Expr> {
     std::vector<InputArg> inputs;
+    inputs.reserve(x.size());
     for (const Expr& e : x) inputs.push_back({{e.output()}, false});
     return {Expr(b, {b.Add(op, std::move(inputs), attrs), 0})};
   };

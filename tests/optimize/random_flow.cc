@@ -181,7 +181,7 @@ void RandomGraphGenerator::Loop() {
     std::vector<std::string> inputs = {from};
     // All inputs of a loop must be dead, or none.
     if (!place_.pivot.empty()) inputs.push_back("^" + place_.pivot);
-    const std::string name = NewName("enter");
+    std::string name = NewName("enter");
     AddTestNode(graph, name, "Enter", inputs,
                 {{"T", type},
                  {"frame_name", frame},

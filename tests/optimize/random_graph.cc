@@ -109,7 +109,7 @@ std::string RandomGraphGenerator::ConstantNode(const Tensor& tensor, bool may_wa
   const bool pivot = place_.in_loop || (!place_.pivot.empty() && Roll(2) == 0);
   const std::string wait = "^" + place_.pivot;
   if (pivot && std::find(waits.begin(), waits.end(), wait) == waits.end()) waits.push_back(wait);
-  const std::string name = NewName("c");
+  std::string name = NewName("c");
   AddTestNode(out_.graph.get(), name, "Const", waits, {{"dtype", tensor.dtype()}, {"value", tensor}});
   return name;
 }

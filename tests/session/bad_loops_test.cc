@@ -130,7 +130,7 @@ TEST_F(BadLoopsTest, WhatIsInALoopCannotBeFetched) {
 
 TEST_F(BadLoopsTest, ParallelIterationsArePositive) {
   Good();
-  for (auto& node : *const_cast<tensorflow::GraphDef&>(g_.def()).mutable_node()) {
+  for (auto& node : *g_.mutable_def()->mutable_node()) {
     if (node.name() == "enter") (*node.mutable_attr())["parallel_iterations"].set_i(0);
   }
   EXPECT_EQ(Error("exit"), "Node 'enter': parallel_iterations must be positive, got 0");
@@ -147,7 +147,7 @@ TEST_F(BadLoopsTest, AnExitIsTakenOnce) {
 // A node that never becomes ready keeps its inputs. The next loop that uses that memory must not find them.
 TEST_F(BadLoopsTest, AMergeTakesNothingThatAnEarlierLoopLeft) {
   if (NodesAreSpread()) GTEST_SKIP() << "a Merge of two loops has no one device that controls it";
-  const auto& def = const_cast<tensorflow::GraphDef&>(g_.def());
+  tensorflow::GraphDef& def = *g_.mutable_def();
   g_.Const("low", Tensor::Scalar(7.0f));
   g_.Const("high", Tensor::Scalar(100.0f));
   Good();  // three iterations
@@ -164,10 +164,10 @@ TEST_F(BadLoopsTest, AMergeTakesNothingThatAnEarlierLoopLeft) {
   g_.Float("later", "Identity", {"high", "^first_out"});
   Enter("second", "later", "f", true);
   Merge("either", {"second", "first", "^short_merge"});
-  const_cast<tensorflow::NodeDef&>(def.node(def.node_size() - 1)).mutable_attr()->at("N").set_i(2);
+  def.mutable_node(def.node_size() - 1)->mutable_attr()->at("N").set_i(2);
   g_.Float("out", "Exit", {"either"});
   g_.Float("sum", "Add", {"out", "exit"});
-  for (auto& node : *const_cast<tensorflow::GraphDef&>(def).mutable_node()) {
+  for (auto& node : *def.mutable_node()) {
     if (node.op() == "Enter") (*node.mutable_attr())["parallel_iterations"].set_i(1);
   }
   SessionOptions one_thread;

@@ -114,6 +114,7 @@ TEST_P(BatchFunctionTest, ManyStepsGetTheirOwnRows) {
   Make();
   std::atomic<int> wrong{0};
   std::vector<std::thread> steps;
+  steps.reserve(6);
   for (int t = 0; t < 6; ++t) {
     steps.emplace_back([&, t] {
       for (int i = 0; i < 30; ++i) {

@@ -197,6 +197,7 @@ class BlockingTest : public StateTest, public ::testing::WithParamInterface<Bloc
   // Starts steps that wait, ends them by `end`, and expects that error of each.
   void EndBy(const char* what, const std::function<void()>& end, bool (*expected)(const Status&)) {
     std::vector<std::thread> steps;
+    steps.reserve(3);
     for (int i = 0; i < 3; ++i) {
       steps.emplace_back([&] {
         const Status status = Do("after");
@@ -255,6 +256,7 @@ TEST_P(BlockedOnAQueueTest, ClosingTheQueueEndsIt) {
   for (const std::string& target : GetParam().prepare) ASSERT_EQ(Do(target), Status()) << target;
   std::atomic<int> ended{0};
   std::vector<std::thread> steps;
+  steps.reserve(3);
   for (int i = 0; i < 3; ++i) {
     steps.emplace_back([&] {
       const Status status = Do("after");

@@ -52,6 +52,7 @@ class SessionCheckpointTest : public ::testing::Test {
   }
   static std::vector<DataType> TypesOf(const std::vector<Tensor>& tensors) {
     std::vector<DataType> types;
+    types.reserve(tensors.size());
     for (const Tensor& tensor : tensors) types.push_back(tensor.dtype());
     return types;
   }

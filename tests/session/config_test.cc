@@ -79,14 +79,14 @@ TEST(ConfigTest, ImpossibleNumbersAreRefused) {
 }
 
 TEST(ConfigTest, WhatHasNothingToActOnHereIsAccepted) {
-  for (
-      const char* config :
-      {"gpu_options { per_process_gpu_memory_fraction: 0.5 allow_growth: true allocator_type: 'BFC' "
-       "visible_device_list: '0,1' }",
-       "device_count { key: 'GPU' value: 0 }", "isolate_session_state: true",
-       "rpc_options { use_rpc_for_inprocess_master: true }", "graph_options { enable_recv_scheduling: true }",
-       "graph_options { rewrite_options { constant_folding: ON remapping: AGGRESSIVE debug_stripper: OFF } }",
-       "experimental { executor_type: 'DEFAULT' optimize_for_static_graph: true }"}) {
+  for (const char* config : {"gpu_options { per_process_gpu_memory_fraction: 0.5 allow_growth: true }",
+                             "gpu_options { allocator_type: 'BFC' visible_device_list: '0,1' }",
+                             "device_count { key: 'GPU' value: 0 }", "isolate_session_state: true",
+                             "rpc_options { use_rpc_for_inprocess_master: true }",
+                             "graph_options { enable_recv_scheduling: true }",
+                             "graph_options { rewrite_options { constant_folding: ON remapping: AGGRESSIVE "
+                             "debug_stripper: OFF } }",
+                             "experimental { executor_type: 'DEFAULT' optimize_for_static_graph: true }"}) {
     EXPECT_TRUE(SessionOf(config).ok()) << config;
   }
 }
@@ -453,7 +453,7 @@ TEST(ConfigTest, AStepBeyondTheLimitListsItsNodesOnDemand) {
   g.Float("other", "Exp", {"big"});
   g.Float("bigger", "Sin", {"other"});
   g.Float("sum", "AddN", {"big", "other", "bigger", "bigger"});
-  (*const_cast<tensorflow::GraphDef&>(g.def()).mutable_node(5)->mutable_attr())["N"].set_i(4);
+  (*g.mutable_def()->mutable_node(5)->mutable_attr())["N"].set_i(4);
   const auto session = SessionWith(g, options);
   RunOptions run;
   run.report_tensor_allocations_upon_oom = true;
@@ -461,7 +461,7 @@ TEST(ConfigTest, AStepBeyondTheLimitListsItsNodesOnDemand) {
   const Status status =
       session->Run(run, {{"x", Tensor::Scalar(1.0f)}}, {"sum", "big", "other", "bigger"}, {}, &out, nullptr);
   ASSERT_TRUE(errors::IsResourceExhausted(status)) << status;
-  const std::string text(status.message());
+  const std::string& text = status.message();
   EXPECT_THAT(text, HasSubstr("Current usage from device: /job:localhost/replica:0/task:0/device:CPU:0, "
                               "allocator: "));
   for (const char* node : {"big", "other"}) {

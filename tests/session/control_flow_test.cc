@@ -35,7 +35,7 @@ class ControlFlowTest : public ::testing::TestWithParam<Setup> {
   std::unique_ptr<Session> Make() {
     const int cpus = GetParam().cpus;
     if (cpus > 1) {
-      for (auto& node : *const_cast<tensorflow::GraphDef&>(g_.def()).mutable_node()) {
+      for (auto& node : *g_.mutable_def()->mutable_node()) {
         if (node.op().find("Queue") != std::string::npos) continue;
         node.set_device("/cpu:" + std::to_string(std::hash<std::string>()(node.name()) % cpus));
       }
@@ -269,6 +269,7 @@ TEST_P(ControlFlowTest, ManyStepsAtTheSameTime) {
   g_.SumBelow("while", "n");
   const auto s = Make();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int32_t t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int32_t i = 0; i < 20; ++i) {

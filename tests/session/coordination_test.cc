@@ -54,7 +54,7 @@ class BarrierTest : public CoordinationTest {
     graph_.Add("incomplete", "BarrierIncompleteSize", {"b"});
   }
   void Component(const std::string& name, int64_t i) {
-    for (auto& node : *const_cast<tensorflow::GraphDef&>(graph_.def()).mutable_node()) {
+    for (auto& node : *graph_.mutable_def()->mutable_node()) {
       if (node.name() == name) (*node.mutable_attr())["component_index"].set_i(i);
     }
   }
@@ -344,6 +344,7 @@ TEST_F(AccumulatorTest, ManyThreadsApplyAndOneTakes) {
   session();
   constexpr int kThreads = 4, kEach = 50;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < kEach; ++i) {

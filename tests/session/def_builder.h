@@ -35,6 +35,7 @@ class DefBuilder {
   // A function of the library; the test fails if it is invalid.
   void Function(const FunctionBuilder& function);
   const tensorflow::GraphDef& def() const { return def_; }
+  tensorflow::GraphDef* mutable_def() { return &def_; }
 
  private:
   tensorflow::GraphDef def_;

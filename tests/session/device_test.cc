@@ -708,6 +708,7 @@ TEST_P(DeviceTest, SessionsAtTheSameTimeShareNoDevice) {
   Float(kFake, "y", "Square", {"x"});
   Make();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 50; ++i) {

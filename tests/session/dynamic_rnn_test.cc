@@ -252,6 +252,7 @@ TEST_P(DynamicRnnTest, FactorsOfALoopsProductsArePackedBeforeIt) {
 TEST_P(DynamicRnnTest, Trains) {
   const auto values = FirstWeights();
   std::vector<GraphVariable> variables;
+  variables.reserve(values.size());
   for (const Tensor& value : values) variables.emplace_back(scope_.WithOpName("weight"), value);
   const Weights w{variables[0], variables[1], variables[2], variables[3], variables[4]};
   const Output target = Input("target", {kBatch, 1});

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/status.h"
 #include "tests/session/def_builder.h"
 
 namespace millrace {
@@ -43,18 +44,18 @@ class FlowBuilder : public DefBuilder {
     Names merged, inside, next;
     for (size_t i = 0; i < init.size(); ++i) {
       const std::string n = std::to_string(i);
-      Enter(name + "/Enter_" + n, init[i], name, false);
-      merged.push_back(name + "/Merge_" + n);
-      Merge(merged.back(), {name + "/Enter_" + n, name + "/Next_" + n});
-      inside.push_back(name + "/Body_" + n);
+      Enter(StrCat(name, "/Enter_", n), init[i], name, false);
+      merged.push_back(StrCat(name, "/Merge_", n));
+      Merge(merged.back(), {StrCat(name, "/Enter_", n), StrCat(name, "/Next_", n)});
+      inside.push_back(StrCat(name, "/Body_", n));
     }
     const std::string pred = cond(name + "/cond", "^" + merged[0], merged);
     Add(name + "/LoopCond", "LoopCond", {pred});
     for (size_t i = 0; i < init.size(); ++i) {
       const std::string n = std::to_string(i);
-      Int(name + "/Switch_" + n, "Switch", {merged[i], name + "/LoopCond"});
-      Int(inside[i], "Identity", {name + "/Switch_" + n + ":1"});
-      Int(name + "/Exit_" + n, "Exit", {name + "/Switch_" + n});
+      Int(StrCat(name, "/Switch_", n), "Switch", {merged[i], name + "/LoopCond"});
+      Int(inside[i], "Identity", {StrCat(name, "/Switch_", n, ":1")});
+      Int(StrCat(name, "/Exit_", n), "Exit", {StrCat(name, "/Switch_", n)});
     }
     next = body(name + "/body", "^" + inside[0], inside);
     for (size_t i = 0; i < init.size(); ++i)

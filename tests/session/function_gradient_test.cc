@@ -56,6 +56,7 @@ class FunctionGradientTest : public ::testing::TestWithParam<bool> {
       return Output{graph_->FindNode(id.name), id.index};
     };
     std::vector<Output> inputs;
+    inputs.reserve(xs.size());
     for (const std::string& x : xs) inputs.push_back(output(x));
     MR_RETURN_IF_ERROR(AddGradients(graph_.get(), {output(y)}, inputs, {}, &grads_));
     return MakeSession();
@@ -172,7 +173,7 @@ TEST_P(FunctionGradientTest, RegisteredGradientsTakePrecedence) {
                   .Node("neg", "Neg", {"x"}, {{"T", "$T"}})
                   .Return("dx", "neg:y")
                   .Return("dy", "dxy"));
-  auto* gradient = const_cast<tensorflow::GraphDef&>(g_.def()).mutable_library()->add_gradient();
+  auto* gradient = g_.mutable_def()->mutable_library()->add_gradient();
   gradient->set_function_name("Product");
   gradient->set_gradient_func("ProductGrad");
   Node("call", "Product", {"x", "y"}, kDouble);

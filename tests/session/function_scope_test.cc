@@ -126,7 +126,7 @@ TEST_P(FunctionScopeTest, PartitionsHaveTheFunctionsThatTheyReach) {
         std::pair("Helper", "Abs"), std::pair("Other", "Far"), std::pair("Alone", "Neg")}) {
     g_.Function(passes_on(name, to));
   }
-  auto* gradient = const_cast<tensorflow::GraphDef&>(g_.def()).mutable_library()->add_gradient();
+  auto* gradient = g_.mutable_def()->mutable_library()->add_gradient();
   gradient->set_function_name("Far");
   gradient->set_gradient_func("FarGrad");
   g_.Placeholder("x");
@@ -167,7 +167,7 @@ TEST_P(FunctionScopeTest, ResourcesOnTwoDevicesAreRefusedByName) {
                   .Return("y", "y:z"));
   for (const auto& [name, device] : {std::pair("v", "/cpu:0"), std::pair("w", "/cpu:1")}) {
     Node(name, "VarHandleOp", {}, {{"dtype", DataType::kFloat}, {"shape", PartialShape(TensorShape())}});
-    const_cast<tensorflow::GraphDef&>(g_.def()).mutable_node()->rbegin()->set_device(device);
+    g_.mutable_def()->mutable_node()->rbegin()->set_device(device);
     Node(StrCat("init_", name), "AssignVariableOp", {name, "one"}, {{"dtype", DataType::kFloat}});
   }
   Node("call", "SumOfBoth", {"v", "w"});

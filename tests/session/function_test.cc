@@ -388,6 +388,7 @@ TEST_P(FunctionTest, ManyThreadsCallAtTheSameTime) {
   Make();
   std::atomic<int> right{0};
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       for (int k = 0; k < 20; ++k) {

@@ -39,7 +39,7 @@ class Fusion {
     return graph.Float(names.back(), op, inputs);
   }
   std::string Const(const std::vector<int64_t>& dims, float low = -1) {
-    const std::string name = "c" + std::to_string(constants_++);
+    std::string name = "c" + std::to_string(constants_++);
     graph.Const(name, Values(dims, low));
     return name;
   }

@@ -164,6 +164,7 @@ TEST_P(LoopStateTest, AnErrorInABodyEndsItsNeighbours) {
 TEST_P(LoopStateTest, ClosingTheSessionEndsABodyThatWaits) {
   LoopThatTakes();
   std::vector<std::thread> runs;
+  runs.reserve(3);
   for (int i = 0; i < 3; ++i) {
     runs.emplace_back([&] { EXPECT_TRUE(errors::IsCancelled(Sum(20).status())); });
   }

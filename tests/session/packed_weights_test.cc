@@ -134,6 +134,7 @@ TEST_P(PackedWeightsTest, ChangesWhileStepsRunAreSeenWholeAndNeverBackwards) {
   model.Change("set", 1);
   std::atomic<bool> stop{false};
   std::vector<std::thread> readers;
+  readers.reserve(2);
   for (int i = 0; i < 2; ++i) {
     readers.emplace_back([&] {
       float last = 1;

@@ -161,6 +161,7 @@ TEST_P(PartialRunTest, SeveralAtOnceDoNotMeet) {
 TEST_P(PartialRunTest, ManyThreadsEachWithRunsOfTheirOwn) {
   const auto s = Make();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&s, t] {
       for (int i = 0; i < 25; ++i) {

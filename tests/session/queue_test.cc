@@ -240,6 +240,7 @@ TEST_P(SessionQueueTest, ClosingWithCancelEndsProducers) {
   Access("q");
   const auto s = Make();
   std::vector<std::thread> producers;
+  producers.reserve(3);
   std::atomic<int> cancelled{0};
   for (int t = 0; t < 3; ++t) {
     producers.emplace_back([&] {

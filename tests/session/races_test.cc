@@ -63,6 +63,7 @@ class VariableRaceTest : public StateTest, public ::testing::WithParamInterface<
 TEST_P(VariableRaceTest, NoReaderSeesHalfOfAnUpdate) {
   std::atomic<bool> over{false};
   std::vector<std::thread> readers;
+  readers.reserve(2);
   for (int i = 0; i < 2; ++i) {
     readers.emplace_back([&] {
       do {
@@ -73,6 +74,7 @@ TEST_P(VariableRaceTest, NoReaderSeesHalfOfAnUpdate) {
     });
   }
   std::vector<std::thread> writers;
+  writers.reserve(2);
   for (int i = 0; i < 2; ++i) {
     writers.emplace_back([&, i] {
       for (int round = 0; round < kRounds; ++round) {
@@ -88,6 +90,7 @@ TEST_P(VariableRaceTest, NoReaderSeesHalfOfAnUpdate) {
 
 TEST_P(VariableRaceTest, NoUpdateIsLost) {
   std::vector<std::thread> writers;
+  writers.reserve(4);
   for (int i = 0; i < 4; ++i) {
     writers.emplace_back([&, i] {
       for (int round = 0; round < kRounds; ++round) {
@@ -140,6 +143,7 @@ TEST_F(FirstUseTest, ManyStepsMakeTheStateTogether) {
     session_.reset();
     session();
     std::vector<std::thread> threads;
+    threads.reserve(kNodes);
     for (int i = 0; i < kNodes; ++i) {
       threads.emplace_back([&, i] {
         EXPECT_EQ(Do(StrCat("put", i)), Status());
@@ -173,6 +177,7 @@ TEST(ResetRaceTest, SessionsEndInOneOfTheirErrorsWhateverTheyWereDoing) {
   std::atomic<bool> over{false};
   std::atomic<int> ended{0};
   std::vector<std::thread> users;
+  users.reserve(4);
   for (int i = 0; i < 4; ++i) {
     users.emplace_back([&] {
       while (!over) {

@@ -45,7 +45,7 @@ class SessionReaderTest : public ::testing::TestWithParam<const char*> {
 
   std::string V(const std::string& op) const { return op + GetParam(); }
   std::string File(const std::string& name, const std::string& bytes) const {
-    const std::string path = folder_ + "/" + name;
+    std::string path = folder_ + "/" + name;
     EXPECT_TRUE(WriteFileAtomically(Env::Posix(), path, bytes).ok());
     return path;
   }

@@ -46,7 +46,7 @@ class SessionTest : public ::testing::TestWithParam<Setup> {
   std::unique_ptr<Session> Make(const DefBuilder& graph) const {
     DefBuilder spread = graph;
     if (GetParam().cpus > 1) {
-      for (auto& node : *const_cast<tensorflow::GraphDef&>(spread.def()).mutable_node()) {
+      for (auto& node : *spread.mutable_def()->mutable_node()) {
         const bool stays = node.op() == "VariableV2" || node.op() == "Assign" || node.op() == "AssignAdd" ||
                            !node.device().empty();
         if (!stays && std::hash<std::string>()(node.name()) % 2 == 1) node.set_device("/cpu:1");
@@ -262,6 +262,7 @@ TEST_P(SessionTest, OneOfTwoCreatesAtOnceWins) {
     std::atomic<int> ready = 0;
     {
       std::vector<std::jthread> threads;
+      threads.reserve(2);
       for (int i = 0; i < 2; ++i) {
         threads.emplace_back([&, i] {
           for (ready.fetch_add(1); ready.load() < 2;) std::this_thread::yield();
@@ -393,6 +394,7 @@ TEST_P(SessionTest, MoreSignaturesThanTheSessionKeepsRunOnManyThreads) {
   std::atomic<int> wrong{0};
   {
     std::vector<std::jthread> threads;
+    threads.reserve(2);
     for (int t = 0; t < 2; ++t) {
       threads.emplace_back([&, t] {
         std::vector<Tensor> out;
@@ -413,6 +415,7 @@ TEST_P(SessionTest, ManyThreadsRunDifferentSignaturesAtOnce) {
   const auto session = Make(SquareGraph());
   std::atomic<int> wrong{0};
   std::vector<std::jthread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       std::vector<Tensor> out;

@@ -293,7 +293,7 @@ TEST_P(TableTest, ManyThreadsInsertAndFind) {
 class TableFileTest : public TableTest {
  protected:
   std::string Write(const std::string& text) {
-    const std::string path =
+    std::string path =
         ::testing::TempDir() + "/table" + std::to_string(getpid()) + "_" + std::to_string(files_++);
     EXPECT_TRUE(WriteFileAtomically(Env::Posix(), path, text).ok());
     written_.push_back(path);

@@ -13,7 +13,6 @@
 namespace millrace {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Outputs = std::vector<Output>;
 

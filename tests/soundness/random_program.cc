@@ -168,6 +168,7 @@ RandomProgram::Block RandomProgram::MakeBlock(int depth) {
 
 std::vector<std::string> RandomProgram::feeds() const {
   std::vector<std::string> names;
+  names.reserve(kInputs);
   for (int i = 0; i < kInputs; ++i) names.push_back("x" + std::to_string(i));
   return names;
 }

@@ -116,6 +116,7 @@ class Round {
   void Run() {
     MakeSession();
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<size_t>(clients_));
     for (int i = 0; i < clients_; ++i) {
       threads.emplace_back([this, i, seed = static_cast<uint32_t>(random_())] { Client(i, seed); });
     }

@@ -144,7 +144,7 @@ TEST_F(HttpServerTest, WhatIsNoRequestIsRefused) {
   for (const std::string& request :
        {std::string("\r\n\r\n"), "GET\r\n" + host + "\r\n", "GET / HTTP/2\r\n" + host + "\r\n",
         "GET http://localhost/ HTTP/1.1\r\n" + host + "\r\n", "GET / x HTTP/1.1\r\n" + host + "\r\n",
-        std::string("GET / HTTP/1.1\r\n\r\n"), "GET / HTTP/1.1\r\n" + host + host + "\r\n",
+        std::string("GET / HTTP/1.1\r\n\r\n"), StrCat("GET / HTTP/1.1\r\n", host, host, "\r\n"),
         "GET / HTTP/1.1\r\nno colon\r\n" + host + "\r\n", "GET / HTTP/1.1\r\n: v\r\n" + host + "\r\n",
         "GET / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhello",
         "GET / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n",
@@ -232,6 +232,7 @@ TEST_F(HttpServerTest, APeerThatTakesNothingIsLeft) {
 TEST_F(HttpServerTest, MoreConnectionsThanAllowedWait) {
   Listen({.most_connections = 2, .request_time = milliseconds(50)});
   std::vector<std::unique_ptr<Peer>> idle;
+  idle.reserve(5);
   for (int i = 0; i < 5; ++i) idle.push_back(std::make_unique<Peer>(server_->port()));
   for (int i = 0; i < 5; ++i) {
     ServeOnce();

@@ -14,7 +14,6 @@ namespace millrace {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr DataType kFloat = DataType::kFloat;
 constexpr DataType kInt = DataType::kInt32;

@@ -12,6 +12,7 @@ using Exprs = std::vector<Expr>;
 GradientCase OfLast(const char* op, std::vector<Tensor> constants, Tensor x) {
   return {.op = op, .label = "", .xs = {std::move(x)}, .ys = [op, constants](GraphBuilder& b, auto& xs) {
             std::vector<InputArg> inputs;
+            inputs.reserve(constants.size() + 1);
             for (const Tensor& t : constants) inputs.push_back({{b.Constant(t)}, false});
             inputs.push_back({{xs[0].output()}, false});
             return std::vector<Expr>{Expr(b, {b.Add(op, std::move(inputs), {}), 0})};

@@ -71,6 +71,7 @@ TEST(ClusteringTest, TheSameSeedDrawsTheSamePoints) {
 
 TEST(ClusteringTest, TheChainEndsAtAPointAsOftenAsItsDistanceSays) {
   std::vector<float> distances;
+  distances.reserve(400);
   for (int i = 0; i < 400; ++i) distances.push_back(static_cast<float>(4 - i % 2 * 3));
   int far = 0;
   for (int64_t seed = 0; seed < 1000; ++seed) {

@@ -101,8 +101,10 @@ template <typename Real>
 bool SameReals(const Tensor& a, const Tensor& b) {
   const auto* x = static_cast<const Real*>(a.raw_data());
   const auto* y = static_cast<const Real*>(b.raw_data());
-  return std::equal(x, x + Bytes(a) / sizeof(Real), y,
-                    [](Real u, Real v) { return std::memcmp(&u, &v, sizeof u) == 0 || (u != u && v != v); });
+  return std::equal(x, x + Bytes(a) / sizeof(Real), y, [](Real u, Real v) {
+    // 0 and -0 differ. NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
+    return std::memcmp(&u, &v, sizeof u) == 0 || (u != u && v != v);
+  });
 }
 
 bool SameBits(const Tensor& a, const Tensor& b) {
@@ -377,6 +379,7 @@ class RandomProgram {
     const OpRegistration& op = *ElementwiseOps()[Draw(ElementwiseOps().size())];
     const int arity = op.elementwise.arity();
     std::vector<int> operands;
+    operands.reserve(static_cast<size_t>(arity));
     for (int i = 0; i < arity; ++i) operands.push_back(static_cast<int>(Draw(b->program.types.size())));
     const DataType from = b->program.types[static_cast<size_t>(operands.back())];
     const auto types = ResultTypes(op, from);

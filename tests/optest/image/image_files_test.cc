@@ -59,6 +59,7 @@ TEST(DecodeTest, SixteenBitsAreForPngs) {
 
 TEST(EncodeTest, JpegOfAQualityIsThatOfTheAttribute) {
   std::vector<uint8_t> pixels;
+  pixels.reserve(16 * 16 * 3);
   for (int i = 0; i < 16 * 16 * 3; ++i) pixels.push_back(static_cast<uint8_t>(i * 37));
   const Tensor image = Tensor::From<uint8_t>(pixels, TensorShape({16, 16, 3}));
   std::string before;

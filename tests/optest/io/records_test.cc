@@ -86,6 +86,7 @@ TEST_F(RecordInputTest, EveryRecordComesOnceInEachEpoch) {
   std::multiset<std::string> all;
   for (const char* file : {"a", "b", "c", "d", "e", "f"}) {
     std::vector<std::string> records;
+    records.reserve(5);
     for (int i = 0; i < 5; ++i) records.push_back(file + std::to_string(i));
     Write(file, records);
     all.insert(records.begin(), records.end());
