@@ -34,8 +34,9 @@ class Replica {
     int to_aggregate = 1;
     int total = 1;
     int num_tokens = 0;
-    int64_t size = 2;       // of the dense variable
-    double lease_secs = 0;  // 0: the first replica is always the chief
+    int64_t size = 2;                    // of the dense variable
+    int64_t step_timeout_in_ms = 5'000;  // in a Training
+    double lease_secs = 0;               // 0: the first replica is always the chief
   };
   Replica(int index, const Settings& settings)
       : index_(index),
@@ -219,7 +220,7 @@ class Training {
   }
   // Waits until that replica has done `more` further steps.
   void Await(int replica, int more) {
-    const auto deadline = steady_clock::now() + 2 * kPatience;
+    const auto deadline = steady_clock::now() + 4 * kPatience;
     const std::atomic<int>& steps = steps_[static_cast<size_t>(replica)];
     const int wanted = steps + more;
     while (steps < wanted && steady_clock::now() < deadline)
@@ -236,7 +237,7 @@ class Training {
     ASSERT_EQ(opened, Status()) << i;
     while (!stop_ && !left_[static_cast<size_t>(i)]) {
       // Each update is a mean of ones. At the end replicas wait for others that have ended.
-      const Status status = replica.Step(1, 0, 5000);
+      const Status status = replica.Step(1, 0, settings_.step_timeout_in_ms);
       if (status.ok()) ++steps_[static_cast<size_t>(i)];
       ASSERT_TRUE(status.ok() || errors::IsDeadlineExceeded(status)) << i << " " << status;
     }
@@ -313,9 +314,13 @@ TEST(ReplicaProcessesTest, LargeVariables) {
   constexpr int64_t kSize = 17 << 20;
   ProcessCluster cluster({{"ps", 1}, {"worker", kReplicas}}, {},
                          {"--shared-memory", "100", "--peer-timeout", "30"});
-  Training training(
-      [&](int i) { return cluster.Target(StrCat("worker/", i)); }, kReplicas,
-      {.ps_tasks = 1, .to_aggregate = kReplicas, .total = kReplicas, .num_tokens = -1, .size = kSize});
+  Training training([&](int i) { return cluster.Target(StrCat("worker/", i)); }, kReplicas,
+                    {.ps_tasks = 1,
+                     .to_aggregate = kReplicas,
+                     .total = kReplicas,
+                     .num_tokens = -1,
+                     .size = kSize,
+                     .step_timeout_in_ms = 15'000});
   for (int i = 0; i < kReplicas; ++i) training.Await(i, 3);
   training.Finish();
   ASSERT_EQ(training.values.size(), 3u);
