@@ -26,6 +26,9 @@ namespace {
 using std::chrono::steady_clock;
 using ::testing::ElementsAre;
 
+// What an element of a large gradient is multiplied by: neighbours and parts of a message differ.
+float Scale(size_t k) { return static_cast<float>(k % 1021); }
+
 // One replica: two variables and the step on two parameter servers, with gradients that are fed.
 class Replica {
  public:
@@ -89,6 +92,7 @@ class Replica {
     options.timeout_in_ms = timeout_in_ms;
     std::vector<float> gradient(static_cast<size_t>(size_), g);
     gradient[1] = -g;
+    for (size_t k = 2; k < gradient.size(); ++k) gradient[k] = g * Scale(k);
     return session_->Run(options,
                          {{g_, Literal(Tensor::Vector(gradient))},
                           {rows_, Literal(Tensor::Vector(std::vector<int32_t>{row}))}},
@@ -155,14 +159,13 @@ TEST_P(ReplicasTest, UpdatesAreMeansOverAllReplicas) {
           ASSERT_EQ(replica.Step(static_cast<float>(i * t), i == 0 ? 0 : 1), Status()) << i << " " << t;
         }
       }();
-      trained.count_down();
+      trained.arrive_and_wait();
       if (HasFailure()) return;
       if (i > 0) {
         EXPECT_EQ(replica.Close(), Status());
         return;
       }
       // The mean of step t is t (n - 1) / 2; the sum of all t is 28. Each row is a mean of ones.
-      trained.wait();
       const auto values = replica.Values();
       ASSERT_TRUE(values.ok()) << values.status();
       const float mean = static_cast<float>(n - 1) / 2 * 28;
@@ -328,7 +331,8 @@ TEST(ReplicaProcessesTest, LargeVariables) {
   EXPECT_GE(steps, 3);
   const auto w = training.values[0].flat<float>();
   ASSERT_EQ(static_cast<int64_t>(w.size()), kSize);
-  for (size_t k = 0; k < w.size(); ++k) ASSERT_EQ(w[k], k == 1 ? steps : -steps) << k;
+  for (size_t k = 0; k < w.size(); ++k)
+    ASSERT_EQ(w[k], k == 0 ? -steps : k == 1 ? steps : -steps * Scale(k)) << k;
 }
 
 // A checkpoint is written while updates continue, so that its variables may be some updates apart: collects
