@@ -97,11 +97,16 @@ class SessionCreator(tf.train.SessionCreator):
 
 
 def train(session: Any, model: Model, examples: mnist_data.Examples) -> int:
-    """Trains until all workers together have done --steps, and no file holds them; the number of steps."""
+    """Trains until all workers together have done --steps, and no file holds them; the number of steps.
+
+    In synchronous training only the first worker decides that. The others go on, so that it never waits for their
+    gradients, until it closes the queue of tokens: OutOfRangeError then ends a step, and the session as usual.
+    """
+    follows = FLAGS.sync and FLAGS.task > 0
     started = told = time.time()
     done = step = 0
     traced = not FLAGS.trace
-    while step < FLAGS.steps or (FLAGS.hold and os.path.exists(FLAGS.hold)):
+    while follows or step < FLAGS.steps or (FLAGS.hold and os.path.exists(FLAGS.hold)):
         images, labels = examples.next_batch(FLAGS.batch)
         feed = {model.images: images, model.labels: labels}
         options = metadata = None
@@ -121,6 +126,15 @@ def train(session: Any, model: Model, examples: mnist_data.Examples) -> int:
                 flush=True,
             )
     return int(step)
+
+
+def end_synchronous_training(target: str, step: Any) -> None:
+    """Closes the queue of tokens, which is on the device of the step, so that the other workers end."""
+    with tf.Graph().as_default(), tf.device(step.device):
+        tokens = tf.FIFOQueue(-1, step.dtype.base_dtype, shapes=(), shared_name="sync_token_q")
+        close = tokens.close()
+        with tf.Session(target, config=tf.ConfigProto(device_filters=["/job:ps"])) as session:
+            session.run(close)
 
 
 def run_worker(spec: tf.train.ClusterSpec, server: tf.train.Server) -> None:
@@ -155,6 +169,9 @@ def run_worker(spec: tf.train.ClusterSpec, server: tf.train.Server) -> None:
         if chief:
             accuracy, loss = evaluate(session, model, test)
             print(json.dumps({"model": FLAGS.model, "steps": step, "accuracy": accuracy}), flush=True)
+    # After the session, whose thread adds tokens.
+    if chief and FLAGS.sync:
+        end_synchronous_training(server.target, model.step)
 
 
 def run_task() -> None:
@@ -192,7 +209,7 @@ def train_once(folder: str, chaos: bool) -> tuple[int, dict[str, float], list[cl
         else:
             cluster_tasks.wait_until(tasks.is_over, end)
         os.remove(hold)
-        code = tasks.wait(patience=5)
+        code = tasks.wait(FLAGS.patience)
     finally:
         tasks.close()
     return code, tasks.chief.result, kills

@@ -129,7 +129,7 @@ class Tasks:
         return bool(self.chief.result) or self.chief.process.poll() is not None
 
     def wait(self, patience: float) -> int:
-        """Waits for the workers, for all but the first no longer than `patience` after it; 0 if all did well."""
+        """Waits for the workers, for all but the first at most `patience` seconds after it; 0 if all ended well."""
         assert self.chief.process is not None
         code = abs(self.chief.process.wait())
         deadline = time.time() + patience
@@ -138,7 +138,8 @@ class Tasks:
             try:
                 code = max(code, abs(task.process.wait(timeout=max(deadline - time.time(), 0.1))))
             except subprocess.TimeoutExpired:
-                pass  # waits for a step of all, of which there will be no more
+                print("%-9s| has not ended %g s after the first worker" % (task.name, patience), flush=True)
+                code = max(code, 1)
         return code
 
     def close(self) -> None:

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of examples/python, run briefly as their users run them."""
 
+import itertools
 import json
 import os
 import re
 import subprocess
 import sys
+from concurrent import futures
 
 import pytest
 
@@ -138,6 +140,49 @@ def test_cluster(tmp_path):
     assert "ps:0     | ready at grpc://localhost:" in output and "worker:1 | step " in output
     assert os.path.exists(tmp_path / "checkpoint")
     assert not os.path.exists(tmp_path / "hold")
+
+
+def test_synchronous_workers_end_with_the_first(tmp_path):
+    """A worker that left at its own last step would take a token with it, and the first would wait for gradients."""
+    sys.path.insert(0, PROGRAMS)
+    try:
+        import cluster_tasks
+    finally:
+        sys.path.remove(PROGRAMS)
+    ports = cluster_tasks.free_addresses(4)
+    cluster = "--cluster=ps=%s,worker=%s" % (ports[0], ",".join(ports[1:]))
+
+    hold = tmp_path / "hold"
+    hold.write_text("")
+
+    def start(job, task, *more):
+        options = ["--model=softmax", "--data_dir=generated", "--sync=True", "--patience=40", "--steps=20"]
+        options += ["--log_dir=%s" % tmp_path, "--job=" + job, "--task=%d" % task, *more]
+        return subprocess.Popen(
+            [sys.executable, "-m", "millrace", os.path.join(PROGRAMS, "cluster.py"), cluster, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=ENVIRONMENT,
+        )
+
+    server = start("ps", 0)
+    workers = [start("worker", 0, "--hold=%s" % hold), start("worker", 1), start("worker", 2)]
+    try:
+        # A step beyond its last one is a line of a worker. Each read ends with the process, which deadlines of steps bound.
+        for worker in workers[1:]:
+            steps = (line for line in worker.stdout if line.startswith("step "))
+            assert len(list(itertools.islice(steps, 10))) == 10
+        hold.unlink()
+        with futures.ThreadPoolExecutor() as pool:
+            outputs = list(pool.map(lambda worker: worker.communicate()[0], workers))
+    finally:
+        for process in [server, *workers]:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+    assert [worker.returncode for worker in workers] == [0, 0, 0], "\n".join(outputs)
+    assert json.loads(re.search(r"\{.*\}", outputs[0]).group())["steps"] >= 20
 
 
 @pytest.mark.parametrize("mode", ["async", "sync"])
