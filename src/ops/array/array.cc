@@ -29,7 +29,7 @@ constexpr OpTraits kRepeating{.same_in_shape = true};
 
 std::vector<OpBuilder> Sources() {
   return {
-      OpBuilder("Const: A tensor that the graph holds.")
+      OpBuilder("Const: A constant tensor, stored in the graph.")
           .Output("output: dtype")
           .Attr("value: tensor")
           .Attr("dtype: type")
@@ -86,7 +86,7 @@ std::vector<OpBuilder> Sources() {
           .Attr("shape: shape")
           .Shape(PlaceholderWithDefaultShape)
           .Traits({.cheap = true, .aliasing = true, .never_fold = true, .forwards = true}),
-      OpBuilder("OneHot: For each index a vector with one value there and another elsewhere.")
+      OpBuilder("OneHot: One-hot vectors: one value at the given index and another elsewhere.")
           .Input("indices: TI")
           .Input("depth: int32")
           .Input("on_value: T")
@@ -97,7 +97,7 @@ std::vector<OpBuilder> Sources() {
           .Attr("TI: {uint8, int32, int64} = DT_INT64")
           .Shape(OneHotShape)
           .NotDifferentiable(),
-      OpBuilder("Where: The places of elements that are true, or not zero.")
+      OpBuilder("Where: The indices of elements that are true, or not zero.")
           .Input("input: T")
           .Output("index: int64")
           .Attr("T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
@@ -118,25 +118,25 @@ OpBuilder Forwarding(const char* name) {
 
 std::vector<OpBuilder> Identities() {
   return {
-      Forwarding("Identity: Its input."),
-      OpBuilder("IdentityN: Its inputs.")
+      Forwarding("Identity: The input, unchanged."),
+      OpBuilder("IdentityN: The inputs, unchanged.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: list(type) >= 1")
           .Shape(IdentityNShape)
           .Traits(kForwarding),
-      Forwarding("StopGradient: Its input; no gradient goes through it.").NotDifferentiable(),
-      Forwarding("PreventGradient: Its input; asking for its gradient is an error.")
+      Forwarding("StopGradient: The input, unchanged; gradients do not flow through it.").NotDifferentiable(),
+      Forwarding("PreventGradient: The input, unchanged; differentiating it is an error.")
           .Attr("message: string = ''"),
-      Forwarding("Snapshot: A copy of its input."),
-      OpBuilder("EnsureShape: Passes a tensor on if it has the shape.")
+      Forwarding("Snapshot: A copy of the input."),
+      OpBuilder("EnsureShape: The input, unchanged; an error if it does not have the given shape.")
           .Input("input: T")
           .Output("output: T")
           .Attr("shape: shape")
           .Attr(kAnyType)
           .Shape(EnsureShapeShape)
           .Traits({.cheap = true, .aliasing = true}),
-      OpBuilder("CheckNumerics: Ends the step with an error when there is a NaN or an infinity.")
+      OpBuilder("CheckNumerics: The input, unchanged; an error if it contains NaN or infinity.")
           .Input("tensor: T")
           .Output("output: T")
           .Attr("T: {bfloat16, half, float, double}")
@@ -144,7 +144,7 @@ std::vector<OpBuilder> Identities() {
           .Stateful()
           .Shape(shape_fns::Unchanged)
           .Traits({.aliasing = true, .only_checks = true}),
-      OpBuilder("Bitcast: The same bytes as elements of another type.")
+      OpBuilder("Bitcast: The bytes of a tensor, interpreted as another type.")
           .Input("input: T")
           .Output("output: type")
           .Attr(StrCat("T: ", kBitcastable))
@@ -197,7 +197,7 @@ std::vector<OpBuilder> ShapeReaders() {
           .Shape(BroadcastArgsShape)
           .Traits(kCheap)
           .NotDifferentiable(),
-      OpBuilder("BroadcastGradientArgs: The dimensions that gradients of a broadcast are summed over.")
+      OpBuilder("BroadcastGradientArgs: The dimensions over which gradients of a broadcast are summed.")
           .Input("s0: T")
           .Input("s1: T")
           .Output("r0: T")
@@ -206,7 +206,7 @@ std::vector<OpBuilder> ShapeReaders() {
           .Shape(BroadcastGradientArgsShape)
           .Traits(kCheap)
           .NotDifferentiable(),
-      OpBuilder("ConcatOffset: Where each part begins in what Concat makes.")
+      OpBuilder("ConcatOffset: The offset of each input in the result of Concat.")
           .Input("concat_dim: int32")
           .Input("shape: N * int32")
           .Output("offset: N * int32")
@@ -214,7 +214,7 @@ std::vector<OpBuilder> ShapeReaders() {
           .Shape(ConcatOffsetShape)
           .Traits(kCheap)
           .NotDifferentiable(),
-      OpBuilder("InvertPermutation: The permutation that undoes another.")
+      OpBuilder("InvertPermutation: The inverse of a permutation.")
           .Input("x: T")
           .Output("y: T")
           .Attr(kShapeType)
@@ -233,7 +233,7 @@ std::vector<OpBuilder> Reshaping() {
           .Attr("Tdim: {int32, int64} = DT_INT32")
           .Shape(ExpandDimsShape)
           .Traits(kReshaping),
-      OpBuilder("Reshape: The same elements in another shape.")
+      OpBuilder("Reshape: The elements of a tensor in another shape.")
           .Input("tensor: T")
           .Input("shape: Tshape")
           .Output("output: T")
@@ -241,7 +241,7 @@ std::vector<OpBuilder> Reshaping() {
           .Attr("Tshape: {int32, int64} = DT_INT32")
           .Shape(ReshapeShape)
           .Traits(kReshaping),
-      OpBuilder("Squeeze: Drops dimensions of size one.")
+      OpBuilder("Squeeze: Removes dimensions of size one.")
           .Input("input: T")
           .Output("output: T")
           .Attr(kAnyType)
@@ -275,7 +275,7 @@ std::vector<OpBuilder> Joining() {
           .Attr(kAnyType)
           .Attr("axis: int = 0")
           .Shape(PackShape),
-      OpBuilder("Unpack: Splits a tensor along a dimension, which goes.")
+      OpBuilder("Unpack: Splits a tensor along a dimension, removing the dimension.")
           .Input("value: T")
           .Output("output: num * T")
           .Attr("num: int >= 0")
@@ -283,7 +283,7 @@ std::vector<OpBuilder> Joining() {
           .Attr("axis: int = 0")
           .Shape(UnpackShape)
           .Traits(kView),
-      OpBuilder("Split: Equal parts of a tensor along a dimension.")
+      OpBuilder("Split: Splits a tensor along a dimension into equal parts.")
           .Input("split_dim: int32")
           .Input("value: T")
           .Output("output: num_split * T")
@@ -291,7 +291,7 @@ std::vector<OpBuilder> Joining() {
           .Attr(kAnyType)
           .Shape(SplitShape)
           .Traits(kView),
-      OpBuilder("SplitV: Parts of a tensor along a dimension, by their sizes.")
+      OpBuilder("SplitV: Splits a tensor along a dimension into parts of given sizes.")
           .Input("value: T")
           .Input("size_splits: Tlen")
           .Input("split_dim: int32")
@@ -306,7 +306,7 @@ std::vector<OpBuilder> Joining() {
 
 std::vector<OpBuilder> Moving() {
   return {
-      OpBuilder("BroadcastTo: Repeats dimensions of size one until the tensor has the shape.")
+      OpBuilder("BroadcastTo: Broadcasts a tensor to a shape.")
           .Input("input: T")
           .Input("shape: Tidx")
           .Output("output: T")
@@ -314,7 +314,7 @@ std::vector<OpBuilder> Moving() {
           .Attr(kIndex)
           .Shape(BroadcastToShape)
           .Traits(kRepeating),
-      OpBuilder("Pad: Adds zeros around a tensor.")
+      OpBuilder("Pad: Pads a tensor with zeros.")
           .Input("input: T")
           .Input("paddings: Tpaddings")
           .Output("output: T")
@@ -322,7 +322,7 @@ std::vector<OpBuilder> Moving() {
           .Attr("Tpaddings: {int32, int64} = DT_INT32")
           .Shape(PadShape)
           .Traits(kRepeating),
-      OpBuilder("PadV2: Adds a value around a tensor.")
+      OpBuilder("PadV2: Pads a tensor with a value.")
           .Input("input: T")
           .Input("paddings: Tpaddings")
           .Input("constant_values: T")
@@ -331,13 +331,13 @@ std::vector<OpBuilder> Moving() {
           .Attr("Tpaddings: {int32, int64} = DT_INT32")
           .Shape(PadShape)
           .Traits(kRepeating),
-      OpBuilder("Reverse: Elements in reverse along dimensions that a vector of bools says.")
+      OpBuilder("Reverse: Reverses the dimensions for which a vector of bools is true.")
           .Input("tensor: T")
           .Input("dims: bool")
           .Output("output: T")
           .Attr(kReversible)
           .Shape(ReverseShape),
-      OpBuilder("ReverseV2: Elements in reverse along dimensions.")
+      OpBuilder("ReverseV2: Reverses the given dimensions.")
           .Input("tensor: T")
           .Input("axis: Tidx")
           .Output("output: T")
@@ -352,14 +352,14 @@ std::vector<OpBuilder> Moving() {
           .Attr("Tmultiples: {int32, int64} = DT_INT32")
           .Shape(TileShape)
           .Traits(kRepeating),
-      OpBuilder("TileGrad: The sum of the parts that Tile made of one tensor.")
+      OpBuilder("TileGrad: The gradient of Tile: the sum of all copies.")
           .Input("input: T")
           .Input("multiples: int32")
           .Output("output: T")
           .Attr("T: type")
           .Deprecated(3, "TileGrad has been replaced with reduce_sum")
           .Shape(TileGradShape),
-      OpBuilder("ConjugateTranspose: Permutes dimensions and conjugates.")
+      OpBuilder("ConjugateTranspose: Permutes dimensions and conjugates the elements.")
           .Input("x: T")
           .Input("perm: Tperm")
           .Output("y: T")
@@ -388,7 +388,7 @@ OpBuilder WithStridedSliceAttrs(OpBuilder op) {
 
 std::vector<OpBuilder> Slicing() {
   return {
-      OpBuilder("Slice: A part of a tensor, by its start and size.")
+      OpBuilder("Slice: A slice of a tensor, by its start and size.")
           .Input("input: T")
           .Input("begin: Index")
           .Input("size: Index")
@@ -397,7 +397,7 @@ std::vector<OpBuilder> Slicing() {
           .Attr(kIndexType)
           .Shape(SliceShape)
           .Traits(kView),
-      WithStridedSliceAttrs(OpBuilder("StridedSlice: A part of a tensor, by starts, ends and steps.")
+      WithStridedSliceAttrs(OpBuilder("StridedSlice: A slice of a tensor, by starts, ends and strides.")
                                 .Input("input: T")
                                 .Input("begin: Index")
                                 .Input("end: Index")
@@ -414,7 +414,7 @@ std::vector<OpBuilder> Slicing() {
                                 .Output("output: T")
                                 .Shape(StridedSliceGradShape)),
       WithStridedSliceAttrs(
-          OpBuilder("TensorStridedSliceUpdate: A tensor with another value in a part of it.")
+          OpBuilder("TensorStridedSliceUpdate: A copy of a tensor with a strided slice replaced.")
               .Input("input: T")
               .Input("begin: Index")
               .Input("end: Index")
@@ -452,7 +452,7 @@ std::vector<OpBuilder> Gathering() {
           .Attr("Tparams: type")
           .Attr(kIndices)
           .Shape(GatherNdShape),
-      OpBuilder("ScatterNd: A tensor of zeros to which slices are added, by vectors of indices.")
+      OpBuilder("ScatterNd: Adds slices to a tensor of zeros, by vectors of indices.")
           .Input("indices: Tindices")
           .Input("updates: T")
           .Input("shape: Tindices")

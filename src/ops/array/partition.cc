@@ -79,21 +79,21 @@ Status ListDiffShape(InferenceContext& c) {
 
 std::vector<OpBuilder> PartitionOps() {
   return {
-      OpBuilder("DynamicPartition: Deals elements out to several tensors, by their numbers.")
+      OpBuilder("DynamicPartition: Distributes slices of a tensor over several tensors, by partition number.")
           .Input("data: T")
           .Input("partitions: int32")
           .Output("outputs: num_partitions * T")
           .Attr("num_partitions: int >= 1")
           .Attr("T: type")
           .Shape(DynamicPartitionShape),
-      OpBuilder("DynamicStitch: Puts the elements of several tensors into one, by their indices.")
+      OpBuilder("DynamicStitch: Merges the slices of several tensors into one, by their indices.")
           .Input("indices: N * int32")
           .Input("data: N * T")
           .Output("merged: T")
           .Attr("N: int >= 1")
           .Attr("T: type")
           .Shape(DynamicStitchShape),
-      OpBuilder("ParallelDynamicStitch: Puts the elements of several tensors into one, by their indices, in "
+      OpBuilder("ParallelDynamicStitch: Merges the slices of several tensors into one, by their indices, in "
                 "any order.")
           .Input("indices: N * int32")
           .Input("data: N * T")
@@ -101,7 +101,8 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("N: int >= 1")
           .Attr("T: type")
           .Shape(DynamicStitchShape),
-      OpBuilder("Unique: The different values, in the order they come, and which one each element is.")
+      OpBuilder("Unique: The distinct values, in order of first occurrence, and the index of the value of "
+                "each element.")
           .Input("x: T")
           .Output("y: T")
           .Output("idx: out_idx")
@@ -109,8 +110,8 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(UniqueShape)
           .NotDifferentiable(),
-      OpBuilder(
-          "UniqueWithCounts: The different values, in the order they come, and how often each is there.")
+      OpBuilder("UniqueWithCounts: The distinct values, in order of first occurrence, the index of the value "
+                "of each element, and counts.")
           .Input("x: T")
           .Output("y: T")
           .Output("idx: out_idx")
@@ -119,7 +120,8 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(UniqueShape)
           .NotDifferentiable(),
-      OpBuilder("UniqueV2: The different values, in the order they come, and which one each element is.")
+      OpBuilder("UniqueV2: The distinct slices along an axis, in order of first occurrence, and the index of "
+                "each slice's value.")
           .Input("x: T")
           .Input("axis: Taxis")
           .Output("y: T")
@@ -129,8 +131,8 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(UniqueV2Shape)
           .NotDifferentiable(),
-      OpBuilder(
-          "UniqueWithCountsV2: The different values, in the order they come, and how often each is there.")
+      OpBuilder("UniqueWithCountsV2: The distinct slices along an axis, in order of first occurrence, the "
+                "index of each slice's value, and counts.")
           .Input("x: T")
           .Input("axis: Taxis")
           .Output("y: T")
@@ -141,7 +143,7 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(UniqueV2Shape)
           .NotDifferentiable(),
-      OpBuilder("ListDiff: The values of x that are not in y, and where they are.")
+      OpBuilder("ListDiff: The values of x that are not in y, and their indices.")
           .Input("x: T")
           .Input("y: T")
           .Output("out: T")
@@ -150,7 +152,7 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(ListDiffShape)
           .NotDifferentiable(),
-      OpBuilder("Bucketize: The number of the interval between boundaries that each element lies in.")
+      OpBuilder("Bucketize: The index of the interval between boundaries that contains each element.")
           .Input("input: T")
           .Output("output: int32")
           .Attr("T: {int32, int64, float, double}")

@@ -91,20 +91,20 @@ Status FingerprintShape(InferenceContext& c) {
 
 std::vector<OpBuilder> ChangingOps() {
   return {
-      OpBuilder("GuaranteeConst: Its input, with the promise that it never changes.")
+      OpBuilder("GuaranteeConst: The input, unchanged, with the promise that it is constant.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: type")
           .Stateful()
           .Shape(shape_fns::Unchanged),
-      OpBuilder("DeepCopy: A copy of its input in memory of its own.")
+      OpBuilder("DeepCopy: A copy of the input in a buffer of its own.")
           .Input("x: T")
           .Output("y: T")
           .Attr("T: type")
           .Stateful()
           .Shape(shape_fns::Unchanged)
           .NotDifferentiable(),
-      OpBuilder("Empty: A tensor of a shape, zeros if asked for.")
+      OpBuilder("Empty: An uninitialized or zero-filled tensor.")
           .Input("shape: int32")
           .Output("output: dtype")
           .Attr("dtype: type")
@@ -112,7 +112,7 @@ std::vector<OpBuilder> ChangingOps() {
           .Stateful()
           .Shape(EmptyShape)
           .NotDifferentiable(),
-      OpBuilder("InplaceUpdate: Replaces rows of a tensor, in its own memory.")
+      OpBuilder("InplaceUpdate: Replaces rows of a tensor in place.")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
@@ -120,7 +120,7 @@ std::vector<OpBuilder> ChangingOps() {
           .Attr("T: type")
           .Shape(shape_fns::Unchanged)
           .NotDifferentiable(),
-      OpBuilder("InplaceAdd: Adds to rows of a tensor, in its own memory.")
+      OpBuilder("InplaceAdd: Adds to rows of a tensor in place.")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
@@ -128,7 +128,7 @@ std::vector<OpBuilder> ChangingOps() {
           .Attr("T: type")
           .Shape(shape_fns::Unchanged)
           .NotDifferentiable(),
-      OpBuilder("InplaceSub: Subtracts from rows of a tensor, in its own memory.")
+      OpBuilder("InplaceSub: Subtracts from rows of a tensor in place.")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
@@ -149,7 +149,7 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("shape: shape")
           .Shape(ParallelConcatShape)
           .NotDifferentiable(),
-      OpBuilder("ReverseSequence: The beginnings of sequences in reverse, by their lengths.")
+      OpBuilder("ReverseSequence: Reverses the start of each sequence, by given lengths.")
           .Input("input: T")
           .Input("seq_lengths: Tlen")
           .Output("output: T")
@@ -158,7 +158,7 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("T: type")
           .Attr("Tlen: {int32, int64} = DT_INT64")
           .Shape(ReverseSequenceShape),
-      OpBuilder("Roll: Elements moved along dimensions, round the end.")
+      OpBuilder("Roll: Rotates elements along dimensions.")
           .Input("input: T")
           .Input("shift: Tshift")
           .Input("axis: Taxis")
@@ -167,14 +167,15 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("Tshift: {int32, int64}")
           .Attr("Taxis: {int32, int64}")
           .Shape(RollShape),
-      OpBuilder("UnravelIndex: Indices of a flat tensor as indices of each dimension.")
+      OpBuilder("UnravelIndex: Flat indices as indices of each dimension.")
           .Input("indices: Tidx")
           .Input("dims: Tidx")
           .Output("output: Tidx")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(UnravelIndexShape)
           .NotDifferentiable(),
-      OpBuilder("ScatterNdNonAliasingAdd: A tensor with values added to slices, by vectors of indices.")
+      OpBuilder(
+          "ScatterNdNonAliasingAdd: A copy of a tensor with values added to slices, by vectors of indices.")
           .Input("input: T")
           .Input("indices: Tindices")
           .Input("updates: T")
@@ -183,7 +184,7 @@ std::vector<OpBuilder> MovingOps() {
                 "bfloat16, uint16, complex128, half, uint32, uint64, bool}")
           .Attr("Tindices: {int32, int64}")
           .Shape(TensorScatterShape),
-      OpBuilder("TensorScatterUpdate: A tensor with other slices, by vectors of indices.")
+      OpBuilder("TensorScatterUpdate: A copy of a tensor with slices replaced, by vectors of indices.")
           .Input("tensor: T")
           .Input("indices: Tindices")
           .Input("updates: T")
@@ -191,7 +192,7 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("T: type")
           .Attr("Tindices: {int32, int64}")
           .Shape(TensorScatterShape),
-      OpBuilder("TensorScatterAdd: A tensor with values added to slices, by vectors of indices.")
+      OpBuilder("TensorScatterAdd: A copy of a tensor with values added to slices, by vectors of indices.")
           .Input("tensor: T")
           .Input("indices: Tindices")
           .Input("updates: T")
@@ -199,7 +200,8 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("T: type")
           .Attr("Tindices: {int32, int64}")
           .Shape(TensorScatterShape),
-      OpBuilder("TensorScatterSub: A tensor with values taken from slices, by vectors of indices.")
+      OpBuilder(
+          "TensorScatterSub: A copy of a tensor with values subtracted from slices, by vectors of indices.")
           .Input("tensor: T")
           .Input("indices: Tindices")
           .Input("updates: T")
@@ -212,7 +214,7 @@ std::vector<OpBuilder> MovingOps() {
 
 std::vector<OpBuilder> FindingOps() {
   return {
-      OpBuilder("LowerBound: The first place in each sorted row where a value could be put.")
+      OpBuilder("LowerBound: The first index in each sorted row at which a value can be inserted.")
           .Input("sorted_inputs: T")
           .Input("values: T")
           .Output("output: out_type")
@@ -220,7 +222,7 @@ std::vector<OpBuilder> FindingOps() {
           .Attr("out_type: {int32, int64} = DT_INT32")
           .Shape(BoundShape)
           .NotDifferentiable(),
-      OpBuilder("UpperBound: The last place in each sorted row where a value could be put.")
+      OpBuilder("UpperBound: The last index in each sorted row at which a value can be inserted.")
           .Input("sorted_inputs: T")
           .Input("values: T")
           .Output("output: out_type")

@@ -55,7 +55,7 @@ Status MfccShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Sounds() {
   return {
-      OpBuilder("AudioSpectrogram: The strength of each frequency in sound, over time.")
+      OpBuilder("AudioSpectrogram: The spectrogram of sound: the strength of each frequency over time.")
           .Input("input: float")
           .Output("spectrogram: float")
           .Attr("window_size: int")
@@ -76,7 +76,7 @@ std::vector<OpBuilder> Sounds() {
           .Output("contents: string")
           .Shape(EncodeWavShape)
           .NotDifferentiable(),
-      OpBuilder("Mfcc: Features of speech out of a spectrogram.")
+      OpBuilder("Mfcc: Mel-frequency cepstral coefficients of a spectrogram.")
           .Input("spectrogram: float")
           .Input("sample_rate: int32")
           .Output("output: float")

@@ -87,18 +87,17 @@ std::vector<OpBuilder> Word2vecOps() {
 
 std::vector<OpBuilder> CandidateOps() {
   return {
-      Sampler("AllCandidateSampler: All classes, as a sampler that leaves nothing to chance.", false),
-      Sampler("FixedUnigramCandidateSampler: Draws classes by given probabilities.", true,
+      Sampler("AllCandidateSampler: Returns all classes, in the form of a sampler.", false),
+      Sampler("FixedUnigramCandidateSampler: Samples classes by given probabilities.", true,
               {"vocab_file: string = ''", "distortion: float = 1.0", "num_reserved_ids: int = 0",
                "num_shards: int >= 1 = 1", "shard: int >= 0 = 0", "unigrams: list(float) = []"}),
-      Sampler("LearnedUnigramCandidateSampler: Draws classes by how often they were seen.", true),
-      Sampler("LogUniformCandidateSampler: Draws classes by a probability that falls with their number.",
-              true),
+      Sampler("LearnedUnigramCandidateSampler: Samples classes by their frequencies so far.", true),
+      Sampler("LogUniformCandidateSampler: Samples classes from a log-uniform distribution.", true),
       Sampler(
-          "ThreadUnsafeUnigramCandidateSampler: Draws classes by how often they were seen, on one thread.",
+          "ThreadUnsafeUnigramCandidateSampler: Samples classes by their frequencies so far, on one thread.",
           true),
-      Sampler("UniformCandidateSampler: Draws classes, each as likely as the others.", true),
-      OpBuilder("ComputeAccidentalHits: Where sampled classes are true ones by accident.")
+      Sampler("UniformCandidateSampler: Samples classes with equal probabilities.", true),
+      OpBuilder("ComputeAccidentalHits: The positions of sampled classes that are also true classes.")
           .Input("true_classes: int64")
           .Input("sampled_candidates: int64")
           .Output("indices: int32")

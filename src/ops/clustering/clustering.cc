@@ -32,14 +32,15 @@ Status NearestShape(InferenceContext& c) {
 
 std::vector<OpBuilder> ClusteringOps() {
   return {
-      OpBuilder("KmeansPlusPlusInitialization: Points far from each other, drawn as k-means++ does.")
+      OpBuilder("KmeansPlusPlusInitialization: Initial centers, sampled from the points by k-means++.")
           .Input("points: float")
           .Input("num_to_sample: int64")
           .Input("seed: int64")
           .Input("num_retries_per_sample: int64")
           .Output("samples: float")
           .Shape(PlusPlusShape),
-      OpBuilder("KMC2ChainInitialization: The point at which a Markov chain over distances ends.")
+      OpBuilder(
+          "KMC2ChainInitialization: The index of the next center, selected by a Markov chain over distances.")
           .Input("distances: float")
           .Input("seed: int64")
           .Output("index: int64")

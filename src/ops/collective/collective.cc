@@ -54,17 +54,17 @@ Status RegisterCollectiveOps(OpRegistry& registry) {
            .Attr("wait_for: list(int) = []")
            .Attr(hint)
            .Shape(shape_fns::Unchanged),
-       InGroup("CollectiveGather: The tensors of all members of a group, one after the other.")
+       InGroup("CollectiveGather: The tensors of all members of a group, concatenated.")
            .Input("input: T")
            .Attr("shape: shape")
            .Attr(hint)
            .Shape(ops::GatherShape),
-       InGroup("CollectiveBcastSend: Gives a tensor to all members of a group.")
+       InGroup("CollectiveBcastSend: Broadcasts a tensor to all members of a group.")
            .Input("input: T")
            .Attr("shape: shape")
            .Attr(hint)
            .Shape(ops::AttrShape),
-       InGroup("CollectiveBcastRecv: The tensor of the member of a group that sends.")
+       InGroup("CollectiveBcastRecv: Receives the tensor that a member of the group broadcasts.")
            .Attr("shape: shape")
            .Attr(hint)
            .Shape(ops::AttrShape)});

@@ -68,7 +68,7 @@ Status LoopCondShape(InferenceContext& c) {
 // The plain op and the one on references.
 std::vector<OpBuilder> Branching() {
   return {
-      OpBuilder("Switch: Passes its input on to one of two outputs; the other is dead.")
+      OpBuilder("Switch: Forwards its input to one of two outputs; the other is dead.")
           .Input("data: T")
           .Input("pred: bool")
           .Output("output_false: T")
@@ -76,7 +76,7 @@ std::vector<OpBuilder> Branching() {
           .Attr(kAnyType)
           .Shape(SwitchShape)
           .Traits(kControlFlow),
-      OpBuilder("RefSwitch: Of a reference: Passes its input on to one of two outputs; the other is dead.")
+      OpBuilder("RefSwitch: Switch for references.")
           .Input("data: Ref(T)")
           .Input("pred: bool")
           .Output("output_false: Ref(T)")
@@ -85,7 +85,7 @@ std::vector<OpBuilder> Branching() {
           .AllowsUninitializedInput()
           .Shape(SwitchShape)
           .Traits(kControlFlow),
-      OpBuilder("Merge: The first of its inputs that is there, and which one it is.")
+      OpBuilder("Merge: The first live input, and its index.")
           .Input("inputs: N * T")
           .Output("output: T")
           .Output("value_index: int32")
@@ -93,7 +93,7 @@ std::vector<OpBuilder> Branching() {
           .Attr("N: int >= 1")
           .Shape(MergeShape)
           .Traits(kControlFlow),
-      OpBuilder("RefMerge: Of a reference: The first of its inputs that is there, and which one it is.")
+      OpBuilder("RefMerge: Merge for references.")
           .Input("inputs: Ref(N * T)")
           .Output("output: Ref(T)")
           .Output("value_index: int32")
@@ -121,14 +121,13 @@ OpBuilder Enter(const char* name, bool ref) {
 
 std::vector<OpBuilder> Loops() {
   return {
-      Enter("Enter: Brings a tensor into a loop.", false).Shape(EnterShape),
-      Enter("RefEnter: Of a reference: Brings a tensor into a loop.", true).Shape(ForwardShape),
-      Forward("Exit: Brings a tensor out of a loop.", false).Shape(ForwardShape),
-      Forward("RefExit: Of a reference: Brings a tensor out of a loop.", true).Shape(ForwardShape),
-      Forward("NextIteration: Brings a tensor into the next round of a loop.", false).Shape(ForwardShape),
-      Forward("RefNextIteration: Of a reference: Brings a tensor into the next round of a loop.", true)
-          .Shape(ForwardShape),
-      OpBuilder("LoopCond: Whether a loop goes on.")
+      Enter("Enter: Passes a tensor into the frame of a loop.", false).Shape(EnterShape),
+      Enter("RefEnter: Enter for references.", true).Shape(ForwardShape),
+      Forward("Exit: Passes a tensor out of the frame of a loop.", false).Shape(ForwardShape),
+      Forward("RefExit: Exit for references.", true).Shape(ForwardShape),
+      Forward("NextIteration: Passes a tensor to the next iteration of a loop.", false).Shape(ForwardShape),
+      Forward("RefNextIteration: NextIteration for references.", true).Shape(ForwardShape),
+      OpBuilder("LoopCond: Whether a loop continues.")
           .Input("input: bool")
           .Output("output: bool")
           .Shape(LoopCondShape)
@@ -154,7 +153,7 @@ Status RefSelectShape(InferenceContext& c) {
 std::vector<OpBuilder> References() {
   constexpr OpTraits kHandsOn{.cheap = true, .never_fold = true};
   return {
-      OpBuilder("RefSelect: Of a reference: Elements of t where the condition is true, else of e.")
+      OpBuilder("RefSelect: Forwards one of several references, selected by an index.")
           .Input("index: int32")
           .Input("inputs: Ref(N * T)")
           .Output("output: Ref(T)")
@@ -163,7 +162,7 @@ std::vector<OpBuilder> References() {
           .Shape(RefSelectShape)
           .Traits(kHandsOn)
           .NotDifferentiable(),
-      OpBuilder("RefIdentity: Of a reference: Its input.")
+      OpBuilder("RefIdentity: Identity for references.")
           .Input("input: Ref(T)")
           .Output("output: Ref(T)")
           .Attr(kAnyType)
@@ -175,11 +174,11 @@ std::vector<OpBuilder> References() {
 
 std::vector<OpBuilder> Triggers() {
   return {
-      OpBuilder("ControlTrigger: Does nothing; for control edges, even from what is dead.")
+      OpBuilder("ControlTrigger: Does nothing; for control edges, runs even with dead inputs.")
           .Shape(shape_fns::NoOutputs)
           .Traits({.cheap = true, .is_control_flow = true})
           .NotDifferentiable(),
-      OpBuilder("Abort: Ends the process, on purpose.")
+      OpBuilder("Abort: Aborts the process.")
           .Attr("error_msg: string = ''")
           .Attr("exit_without_error: bool = false")
           .Shape(shape_fns::NoOutputs)

@@ -41,7 +41,7 @@ Status PeekShape(InferenceContext& c) {
 std::vector<OpBuilder> BarrierOps() {
   const auto access = [](const char* name) { return HandleAccess(name, "handle", false); };
   return {
-      HandleNode("Barrier: A place where values that belong to one key wait for each other.", "handle", false)
+      HandleNode("Barrier: A barrier, which collects the components of elements by key.", "handle", false)
           .Attr("component_types: list(type) >= 1")
           .Attr("shapes: list(shape) >= 0 = []")
           .Attr("capacity: int = -1")
@@ -64,13 +64,13 @@ std::vector<OpBuilder> BarrierOps() {
           .Attr("wait_for_incomplete: bool = false")
           .Attr("timeout_ms: int = -1")
           .Shape(TakeManyShape),
-      access("BarrierClose: Closes a barrier: no new keys are taken.")
+      access("BarrierClose: Closes a barrier: new keys are refused.")
           .Attr("cancel_pending_enqueues: bool = false")
           .Shape(AccessShape),
-      access("BarrierReadySize: How many complete elements a barrier has.")
+      access("BarrierReadySize: The number of complete elements in a barrier.")
           .Output("size: int32")
           .Shape(AccessScalarShape),
-      access("BarrierIncompleteSize: How many keys of a barrier lack values.")
+      access("BarrierIncompleteSize: The number of incomplete elements in a barrier.")
           .Output("size: int32")
           .Shape(AccessScalarShape),
   };
@@ -97,11 +97,11 @@ std::vector<OpBuilder> StagingOps() {
       Staging("Unstage: Takes values out of a staging area, and waits for them.", kSome)
           .Output("values: dtypes")
           .Shape(shape_fns::Unknown),
-      Staging("StagePeek: Values of a staging area, which stay.", kSome)
+      Staging("StagePeek: An element of a staging area, which keeps it.", kSome)
           .Input("index: int32")
           .Output("values: dtypes")
           .Shape(PeekShape),
-      Staging("StageSize: How many elements a staging area holds.", kAny)
+      Staging("StageSize: The number of elements in a staging area.", kAny)
           .Output("size: int32")
           .Shape(shape_fns::Scalar),
       Staging("StageClear: Removes everything from a staging area.", kAny).Shape(shape_fns::NoOutputs),
@@ -152,9 +152,10 @@ std::vector<OpBuilder> MapStagingOps() {
     ops.push_back(get(op("Unstage: Takes the values of a key out of a staging map.").Input("key: int64")));
     ops.push_back(
         get(op("UnstageNoKey: Takes the values of any key out of a staging map.").Output("key: int64")));
-    ops.push_back(get(op("Peek: The values of a key of a staging map, which stay.").Input("key: int64")));
-    for (const char* name : {"Size: How many complete elements a staging map has.",
-                             "IncompleteSize: How many keys of a staging map lack values."}) {
+    ops.push_back(
+        get(op("Peek: The values of a key of a staging map, which keeps them.").Input("key: int64")));
+    for (const char* name : {"Size: The number of complete elements in a staging map.",
+                             "IncompleteSize: The number of incomplete elements in a staging map."}) {
       ops.push_back(place(state(name).Output("size: int32").Shape(shape_fns::Scalar)));
     }
     ops.push_back(place(state("Clear: Removes everything from a staging map.").Shape(shape_fns::NoOutputs)));
@@ -167,10 +168,10 @@ std::vector<OpBuilder> MutexOps() {
       HandleNode("MutexV2: A mutex that steps share.", "resource", true)
           .Attr("container: string = ''")
           .Attr("shared_name: string = ''"),
-      HandleAccess("MutexLock: Takes a mutex; it is held as long as what this gives is there.", "mutex", true)
+      HandleAccess("MutexLock: Locks a mutex until the result is released.", "mutex", true)
           .Output("mutex_lock: variant")
           .Shape(AccessScalarShape),
-      OpBuilder("ConsumeMutexLock: Gives a mutex back.")
+      OpBuilder("ConsumeMutexLock: Releases a mutex.")
           .Input("mutex_lock: variant")
           .Stateful()
           .Shape(shape_fns::NoOutputs)
@@ -193,34 +194,28 @@ std::vector<OpBuilder> AccumulatorOps() {
     const std::string prefix = resource ? "Resource" : "";
     const auto access = [&](const char* name) { return HandleAccess(prefix + name, "handle", resource); };
     const char* dtype = resource ? kResourceNumber : "dtype: numbertype";
-    ops.push_back(AccumulatorNode(
-        prefix +
-            "ConditionalAccumulator: A place where gradients are collected until there are enough of them.",
-        resource));
+    ops.push_back(AccumulatorNode(prefix + "ConditionalAccumulator: An accumulator of gradients.", resource));
     ops.push_back(
         access("AccumulatorApplyGradient: Adds a gradient to an accumulator, unless its step is too old.")
             .Input("local_step: int64")
             .Input("gradient: dtype")
             .Attr(dtype)
             .Shape(ScalarArgumentShape));
-    ops.push_back(access("AccumulatorTakeGradient: The mean of the gradients that an accumulator holds, once "
-                         "there are enough, and empties it.")
+    ops.push_back(access("AccumulatorTakeGradient: The mean of the gradients in an accumulator, once there "
+                         "are enough; empties the accumulator.")
                       .Input("num_required: int32")
                       .Output("average: dtype")
                       .Attr(dtype)
                       .Shape(ScalarArgumentShape));
-    ops.push_back(access("AccumulatorSetGlobalStep: Tells an accumulator the step; gradients of earlier ones "
-                         "are dropped from then on.")
+    ops.push_back(access("AccumulatorSetGlobalStep: Sets the step of an accumulator; gradients of earlier "
+                         "steps are then dropped.")
                       .Input("new_global_step: int64")
                       .Shape(ScalarArgumentShape));
-    ops.push_back(access("AccumulatorNumAccumulated: How many gradients an accumulator holds.")
+    ops.push_back(access("AccumulatorNumAccumulated: The number of gradients in an accumulator.")
                       .Output("num_accumulated: int32")
                       .Shape(AccessScalarShape));
   }
-  ops.push_back(
-      AccumulatorNode("SparseConditionalAccumulator: A place where sparse gradients are collected until "
-                      "there are enough of them.",
-                      false));
+  ops.push_back(AccumulatorNode("SparseConditionalAccumulator: An accumulator of sparse gradients.", false));
   ops.push_back(HandleAccess("SparseAccumulatorApplyGradient: Adds a sparse gradient to an accumulator, "
                              "unless its step is too old.",
                              "handle", false)
@@ -231,8 +226,8 @@ std::vector<OpBuilder> AccumulatorOps() {
                     .Attr("dtype: numbertype")
                     .Attr("has_known_shape: bool")
                     .Shape(ScalarArgumentShape));
-  ops.push_back(HandleAccess("SparseAccumulatorTakeGradient: The mean of the sparse gradients that an "
-                             "accumulator holds, once there are enough.",
+  ops.push_back(HandleAccess("SparseAccumulatorTakeGradient: The mean of the sparse gradients in an "
+                             "accumulator, once there are enough; empties the accumulator.",
                              "handle", false)
                     .Input("num_required: int32")
                     .Output("indices: int64")

@@ -94,35 +94,37 @@ std::vector<OpBuilder> QueueOps() {
   for (const bool resource : {false, true}) {
     const std::string v2 = resource ? "V2" : "";
     for (const char* name :
-         {"FIFOQueue: A queue that gives elements in the order they came.",
-          "PaddingFIFOQueue: A queue whose elements may differ in shape, padded when many are taken.",
-          "RandomShuffleQueue: A queue that gives elements by chance.",
-          "PriorityQueue: A queue that gives the element with the smallest key."}) {
+         {"FIFOQueue: A first-in, first-out queue.",
+          "PaddingFIFOQueue: A first-in, first-out queue whose elements may differ in shape; batches are "
+          "padded.",
+          "RandomShuffleQueue: A queue that dequeues elements in random order.",
+          "PriorityQueue: A queue that dequeues the element with the smallest key first."}) {
       ops.push_back(QueueNode(WithSuffix(name, v2), resource));
     }
     ops.push_back(
-        Enqueue(WithSuffix("QueueEnqueue: Puts an element into a queue, and waits for room.", v2), resource));
+        Enqueue(WithSuffix("QueueEnqueue: Adds an element to a queue, waiting for room.", v2), resource));
     ops.push_back(
-        Enqueue(WithSuffix("QueueEnqueueMany: Puts the rows of tensors into a queue.", v2), resource));
+        Enqueue(WithSuffix("QueueEnqueueMany: Adds the rows of tensors to a queue.", v2), resource));
     ops.push_back(
-        Dequeue(WithSuffix("QueueDequeue: Takes an element out of a queue, and waits for one.", v2), resource)
+        Dequeue(WithSuffix("QueueDequeue: Removes an element from a queue, waiting for one.", v2), resource)
             .Shape(DequeueShape));
     ops.push_back(
-        Dequeue(WithSuffix("QueueDequeueMany: Takes n elements out of a queue, as one batch.", v2), resource)
+        Dequeue(WithSuffix("QueueDequeueMany: Removes n elements from a queue, as one batch.", v2), resource)
             .Shape(DequeueManyShape));
     ops.push_back(
         Dequeue(
             WithSuffix(
-                "QueueDequeueUpTo: Takes n elements out of a queue, or what is left when it is closed.", v2),
+                "QueueDequeueUpTo: Removes n elements from a queue, or the remaining ones when it is closed.",
+                v2),
             resource)
             .Shape(DequeueUpToShape));
     ops.push_back(
-        HandleAccess(WithSuffix("QueueClose: Closes a queue: what is in it can still be taken.", v2),
+        HandleAccess(WithSuffix("QueueClose: Closes a queue; its elements can still be dequeued.", v2),
                      "handle", resource)
             .Attr("cancel_pending_enqueues: bool = false")
             .Shape(AccessShape));
     ops.push_back(
-        HandleAccess(WithSuffix("QueueSize: How many elements a queue holds.", v2), "handle", resource)
+        HandleAccess(WithSuffix("QueueSize: The number of elements in a queue.", v2), "handle", resource)
             .Output("size: int32")
             .Shape(AccessScalarShape));
     ops.push_back(

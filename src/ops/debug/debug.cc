@@ -34,20 +34,21 @@ std::vector<OpBuilder> Debugging() {
           .Attr("debug_ops_spec: list(string) = []")
           .AllowsUninitializedInput()
           .Shape(shape_fns::Unchanged),
-      OpBuilder("DebugGradientIdentity: Its input; marks the tensor whose gradient a debugger watches.")
+      OpBuilder(
+          "DebugGradientIdentity: The input, unchanged; marks the tensor whose gradient a debugger watches.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: type")
           .AllowsUninitializedInput()
           .Shape(shape_fns::Unchanged),
-      OpBuilder("DebugGradientRefIdentity: Its input, a reference; marks the tensor whose gradient a "
+      OpBuilder("DebugGradientRefIdentity: The input, a reference; marks the tensor whose gradient a "
                 "debugger watches.")
           .Input("input: Ref(T)")
           .Output("output: Ref(T)")
           .Attr("T: type")
           .AllowsUninitializedInput()
           .Shape(shape_fns::Unchanged),
-      OpBuilder("DebugIdentity: Its input, for a debugger.")
+      OpBuilder("DebugIdentity: The input, unchanged, for a debugger.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: type")
@@ -57,7 +58,7 @@ std::vector<OpBuilder> Debugging() {
           .Attr("gated_grpc: bool = false")
           .AllowsUninitializedInput()
           .Shape(shape_fns::Unchanged),
-      OpBuilder("DebugNanCount: How many elements are NaN.")
+      OpBuilder("DebugNanCount: The number of NaN elements.")
           .Input("input: T")
           .Output("output: int64")
           .Attr("T: type")
@@ -67,8 +68,8 @@ std::vector<OpBuilder> Debugging() {
           .Attr("gated_grpc: bool = false")
           .AllowsUninitializedInput()
           .Shape(NanCountShape),
-      OpBuilder("DebugNumericSummary: How many elements are NaN, infinite, negative, zero and positive, and "
-                "their extremes, mean and variance.")
+      OpBuilder("DebugNumericSummary: The numbers of NaN, infinite, negative, zero and positive elements, "
+                "and their extremes, mean and variance.")
           .Input("input: T")
           .Output("output: double")
           .Attr("T: type")

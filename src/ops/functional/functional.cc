@@ -105,11 +105,11 @@ OpBuilder While(const char* name) {
 
 std::vector<OpBuilder> Calls() {
   return {
-      Call("PartitionedCall: Calls a function, whose nodes may lie on several devices.").Traits(kCall),
-      Call("StatefulPartitionedCall: Calls a function with effects, whose nodes may lie on several devices.")
+      Call("PartitionedCall: Calls a function whose nodes may run on several devices.").Traits(kCall),
+      Call("StatefulPartitionedCall: Calls a stateful function whose nodes may run on several devices.")
           .Stateful()
           .Traits(kStatefulCall),
-      OpBuilder("SymbolicGradient: The gradient of a function, for its inputs.")
+      OpBuilder("SymbolicGradient: The gradient of a function with respect to its inputs.")
           .Input("input: Tin")
           .Output("output: Tout")
           .Attr("Tin: list(type) >= 1")
@@ -132,9 +132,9 @@ std::vector<OpBuilder> Calls() {
 
 std::vector<OpBuilder> Conditions() {
   return {
-      If("If: Calls one of two functions.").Stateful().Traits(kStatefulCall),
-      If("StatelessIf: Without effects: Calls one of two functions.").Traits(kCall),
-      OpBuilder("Case: Calls the function whose index the input says.")
+      If("If: Calls one of two functions, selected by a condition.").Stateful().Traits(kStatefulCall),
+      If("StatelessIf: Calls one of two functions, selected by a condition (stateless).").Traits(kCall),
+      OpBuilder("Case: Calls one of several functions, selected by an index.")
           .Input("branch_index: int32")
           .Input("input: Tin")
           .Output("output: Tout")
@@ -145,7 +145,7 @@ std::vector<OpBuilder> Conditions() {
           .Stateful()
           .Shape(DeclaredShapes)
           .Traits(kStatefulCall),
-      OpBuilder("FakeParam: Stands for a value that a branch does not give.")
+      OpBuilder("FakeParam: A placeholder for a value that a branch does not produce.")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape")
@@ -157,9 +157,12 @@ std::vector<OpBuilder> Conditions() {
 
 std::vector<OpBuilder> Loops() {
   return {
-      While("While: Calls a function as long as another says so.").Stateful().Traits(kStatefulCall),
-      While("StatelessWhile: Without effects: Calls a function as long as another says so.").Traits(kCall),
-      OpBuilder("For: Calls a function for each number of a range, with values that go round.")
+      While("While: Calls a function while a condition function returns true.")
+          .Stateful()
+          .Traits(kStatefulCall),
+      While("StatelessWhile: Calls a function while a condition function returns true (stateless).")
+          .Traits(kCall),
+      OpBuilder("For: Calls a function for each number of a range, passing its results to the next call.")
           .Input("start: int32")
           .Input("limit: int32")
           .Input("delta: int32")
@@ -169,7 +172,7 @@ std::vector<OpBuilder> Loops() {
           .Attr("body: func")
           .Shape(shape_fns::Unknown)
           .Traits(kStatefulCall),
-      OpBuilder("MapDefun: Calls a function for each row of some tensors.")
+      OpBuilder("MapDefun: Calls a function for each row of its arguments.")
           .Input("arguments: Targuments")
           .Input("captured_inputs: Tcaptured")
           .Output("output: output_types")
@@ -199,7 +202,7 @@ std::vector<OpBuilder> Loops() {
 // Between a list argument of a function and the one tensor type of its op.
 std::vector<OpBuilder> ListConverters() {
   return {
-      OpBuilder("_ListToArray: Tensors of one type from a list of types.")
+      OpBuilder("_ListToArray: Tensors of a list of types as tensors of one type.")
           .Input("input: Tin")
           .Output("output: N * T")
           .Attr("Tin: list(type)")

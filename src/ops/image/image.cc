@@ -50,7 +50,7 @@ std::vector<OpBuilder> Readers() {
           .Attr("channels: int = 0")
           .Shape(DecodeImageShape)
           .NotDifferentiable(),
-      OpBuilder("ExtractJpegShape: The shape of a JPEG's pixels, by its header.")
+      OpBuilder("ExtractJpegShape: The shape of a JPEG image, from its header.")
           .Input("contents: string")
           .Output("image_shape: output_type")
           .Attr("output_type: {int32, int64} = DT_INT32")
@@ -114,11 +114,10 @@ OpBuilder ResizeGradient(const char* name, const char* grads, const char* second
 std::vector<OpBuilder> Resizers() {
   constexpr char kHalfPixel[] = "half_pixel_centers: bool = false";
   return {
-      Resize("ResizeArea: Images in another size, by means of areas.", kScalable, "resized_images: float"),
-      Resize("ResizeBicubic: Images in another size, by cubic interpolation.", kScalable,
-             "resized_images: float")
+      Resize("ResizeArea: Resizes images by averaging areas.", kScalable, "resized_images: float"),
+      Resize("ResizeBicubic: Resizes images by bicubic interpolation.", kScalable, "resized_images: float")
           .Attr(kHalfPixel),
-      OpBuilder("ScaleAndTranslate: Images scaled and moved, by a kernel that weighs the pixels around.")
+      OpBuilder("ScaleAndTranslate: Scales and translates images, with a resampling kernel.")
           .Input("images: T")
           .Input("size: int32")
           .Input("scale: float")
@@ -141,15 +140,14 @@ std::vector<OpBuilder> Resizers() {
       ResizeGradient("ResizeBicubicGrad: The gradient of ResizeBicubic.", "grads: float", "original_image: T",
                      "T: {float, double}")
           .Shape(ResizeGradientShape),
-      Resize("ResizeBilinear: Images in another size, by linear interpolation.",
+      Resize("ResizeBilinear: Resizes images by bilinear interpolation.",
              "T: {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double}",
              "resized_images: float")
           .Attr(kHalfPixel),
       ResizeGradient("ResizeBilinearGrad: The gradient of ResizeBilinear.", "grads: float",
                      "original_image: T", "T: {float, bfloat16, half, double}")
           .Shape(ResizeGradientShape),
-      Resize("ResizeNearestNeighbor: Images in another size, by the nearest pixel.", kScalable,
-             "resized_images: T")
+      Resize("ResizeNearestNeighbor: Resizes images by the nearest pixel.", kScalable, "resized_images: T")
           .Attr(kHalfPixel),
       ResizeGradient("ResizeNearestNeighborGrad: The gradient of ResizeNearestNeighbor.", "grads: T",
                      "size: int32", "T: {uint8, int8, int32, half, float, double}")
@@ -159,7 +157,7 @@ std::vector<OpBuilder> Resizers() {
 
 std::vector<OpBuilder> Croppers() {
   return {
-      OpBuilder("CropAndResize: Cuts boxes out of images and gives them one size.")
+      OpBuilder("CropAndResize: Crops boxes from images and resizes them to one size.")
           .Input("image: T")
           .Input("boxes: float")
           .Input("box_ind: int32")
@@ -169,7 +167,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr("method: {'bilinear', 'nearest'} = 'bilinear'")
           .Attr("extrapolation_value: float = 0")
           .Shape(CropAndResizeShape),
-      OpBuilder("CropAndResizeGradBoxes: The gradient of CropAndResize for the boxes.")
+      OpBuilder("CropAndResizeGradBoxes: The gradient of CropAndResize with respect to the boxes.")
           .Input("grads: float")
           .Input("image: T")
           .Input("boxes: float")
@@ -179,7 +177,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr("method: {'bilinear'} = 'bilinear'")
           .Shape(CropGradBoxesShape)
           .NotDifferentiable(),
-      OpBuilder("CropAndResizeGradImage: The gradient of CropAndResize for the images.")
+      OpBuilder("CropAndResizeGradImage: The gradient of CropAndResize with respect to the images.")
           .Input("grads: float")
           .Input("boxes: float")
           .Input("box_ind: int32")
@@ -189,7 +187,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr("method: {'bilinear', 'nearest'} = 'bilinear'")
           .Shape(CropGradImageShape)
           .NotDifferentiable(),
-      OpBuilder("ExtractGlimpse: Cuts windows around given points out of images.")
+      OpBuilder("ExtractGlimpse: Windows of images around given points.")
           .Input("input: float")
           .Input("size: int32")
           .Input("offsets: float")
@@ -200,7 +198,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr("noise: string = 'uniform'")
           .Shape(ExtractGlimpseShape)
           .NotDifferentiable(),
-      OpBuilder("RandomCrop: A part of an image, at random.")
+      OpBuilder("RandomCrop: A random crop of an image.")
           .Input("image: T")
           .Input("size: int64")
           .Output("output: T")
@@ -251,7 +249,7 @@ std::vector<OpBuilder> Boxes() {
           .Attr("T: {float, half} = DT_FLOAT")
           .Shape(UnchangedImagesShape)
           .NotDifferentiable(),
-      OpBuilder("DrawBoundingBoxesV2: Images with boxes drawn on them, in colours that are given.")
+      OpBuilder("DrawBoundingBoxesV2: Images with boxes drawn on them in given colours.")
           .Input("images: T")
           .Input("boxes: float")
           .Input("colors: float")
@@ -266,28 +264,25 @@ std::vector<OpBuilder> Boxes() {
           SampleBox("SampleDistortedBoundingBoxV2: A random box that covers enough of the given ones.")
               .Input("min_object_covered: float")
               .NotDifferentiable()),
-      Suppression(
-          "NonMaxSuppression: Picks boxes by their scores, and drops those that overlap a better one.", false)
+      Suppression("NonMaxSuppression: Selects boxes by score, dropping those that overlap a better one.",
+                  false)
           .Attr("iou_threshold: float = 0.5")
           .NotDifferentiable(),
-      Suppression(
-          "NonMaxSuppressionV2: Picks boxes by their scores, and drops those that overlap a better one.",
-          true)
+      Suppression("NonMaxSuppressionV2: Selects boxes by score, dropping those that overlap a better one.",
+                  true)
           .Input("iou_threshold: T_threshold")
           .Attr(kHalfOrFloat)
           .Attr(kThreshold)
           .NotDifferentiable(),
-      Suppression(
-          "NonMaxSuppressionV3: Picks boxes by their scores, and drops those that overlap a better one.",
-          true)
+      Suppression("NonMaxSuppressionV3: Selects boxes by score, dropping those that overlap a better one.",
+                  true)
           .Input("iou_threshold: T_threshold")
           .Input("score_threshold: T_threshold")
           .Attr(kHalfOrFloat)
           .Attr(kThreshold)
           .NotDifferentiable(),
-      Suppression(
-          "NonMaxSuppressionV4: Picks boxes by their scores, and drops those that overlap a better one.",
-          true)
+      Suppression("NonMaxSuppressionV4: Selects boxes by score, dropping those that overlap a better one.",
+                  true)
           .Input("iou_threshold: T_threshold")
           .Input("score_threshold: T_threshold")
           .Output("valid_outputs: int32")
@@ -295,9 +290,8 @@ std::vector<OpBuilder> Boxes() {
           .Attr(kThreshold)
           .Attr("pad_to_max_output_size: bool = false")
           .NotDifferentiable(),
-      Suppression(
-          "NonMaxSuppressionV5: Picks boxes by their scores, and drops those that overlap a better one.",
-          true)
+      Suppression("NonMaxSuppressionV5: Selects boxes by score, dropping those that overlap a better one.",
+                  true)
           .Input("iou_threshold: T")
           .Input("score_threshold: T")
           .Input("soft_nms_sigma: T")
@@ -306,8 +300,8 @@ std::vector<OpBuilder> Boxes() {
           .Attr(kHalfOrFloat)
           .Attr("pad_to_max_output_size: bool = false")
           .NotDifferentiable(),
-      OpBuilder("CombinedNonMaxSuppression: For each image of a batch and each class picks boxes by their "
-                "scores, and drops those that overlap a better one.")
+      OpBuilder("CombinedNonMaxSuppression: Selects boxes by score for each image of a batch and each class, "
+                "dropping those that overlap a better one.")
           .Input("boxes: float")
           .Input("scores: float")
           .Input("max_output_size_per_class: int32")
@@ -322,7 +316,7 @@ std::vector<OpBuilder> Boxes() {
           .Attr("clip_boxes: bool = true")
           .Shape(CombinedSuppressionShape)
           .NotDifferentiable(),
-      OpBuilder("NonMaxSuppressionWithOverlaps: Picks boxes by their scores, by overlaps that are given.")
+      OpBuilder("NonMaxSuppressionWithOverlaps: Selects boxes by score, with given overlaps.")
           .Input("overlaps: float")
           .Input("scores: float")
           .Input("max_output_size: int32")
@@ -353,11 +347,10 @@ OpBuilder ColorSpace(const char* name) {
 
 std::vector<OpBuilder> Colors() {
   return {
-      Adjustment(
-          "AdjustContrastv2: Moves each channel of images away from its mean by a factor, or towards it.",
-          "contrast_factor: float"),
-      OpBuilder("AdjustContrast: Moves each channel of images away from its mean by a factor, or towards it, "
-                "within limits.")
+      Adjustment("AdjustContrastv2: Scales the distance of each channel of images from its mean.",
+                 "contrast_factor: float"),
+      OpBuilder("AdjustContrast: Scales the distance of each channel of images from its mean, and clips the "
+                "result.")
           .Input("images: T")
           .Input("contrast_factor: float")
           .Input("min_value: float")
@@ -366,10 +359,10 @@ std::vector<OpBuilder> Colors() {
           .Attr("T: {uint8, int8, int16, int32, int64, float, double}")
           .Deprecated(2, "Use AdjustContrastv2 instead")
           .Shape(AdjustmentShape),
-      Adjustment("AdjustHue: Turns the hue of RGB images by a part of the circle.", "delta: float"),
-      Adjustment("AdjustSaturation: Multiplies the saturation of RGB images.", "scale: float"),
-      ColorSpace("HSVToRGB: Colours from hue, saturation and value to RGB.").NotDifferentiable(),
-      ColorSpace("RGBToHSV: Colours from RGB to hue, saturation and value."),
+      Adjustment("AdjustHue: Shifts the hue of RGB images by a fraction of the circle.", "delta: float"),
+      Adjustment("AdjustSaturation: Scales the saturation of RGB images.", "scale: float"),
+      ColorSpace("HSVToRGB: Converts colours from HSV to RGB.").NotDifferentiable(),
+      ColorSpace("RGBToHSV: Converts colours from RGB to HSV."),
   };
 }
 

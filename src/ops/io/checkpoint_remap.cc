@@ -29,7 +29,7 @@ Status LoadAndRemapMatrixShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Remapping() {
   return {
-      OpBuilder("GenerateVocabRemapping: For each word of a vocabulary its place in an older one.")
+      OpBuilder("GenerateVocabRemapping: The index of each word of a vocabulary in an older vocabulary.")
           .NotDifferentiable()
           .Input("new_vocab_file: string")
           .Input("old_vocab_file: string")
@@ -39,8 +39,8 @@ std::vector<OpBuilder> Remapping() {
           .Attr("num_new_vocab: int >= 0")
           .Attr("old_vocab_size: int >= -1 = -1")
           .Shape(GenerateVocabRemappingShape),
-      OpBuilder("LoadAndRemapMatrix: A matrix of a checkpoint with its rows and columns in another order, "
-                "and new ones for those that it lacks.")
+      OpBuilder("LoadAndRemapMatrix: A matrix of a checkpoint with its rows and columns reordered, and new "
+                "values for missing ones.")
           .NotDifferentiable()
           .Input("ckpt_path: string")
           .Input("old_tensor_name: string")

@@ -69,10 +69,10 @@ void AddReaderOps(bool resource, std::vector<OpBuilder>* ops) {
     return HandleAccess(WithSuffix(name, v2), "reader_handle", resource);
   };
   for (const char* name :
-       {"WholeFileReader: Gives whole files as records.", "TextLineReader: Reads lines from text files.",
+       {"WholeFileReader: Reads whole files as records.", "TextLineReader: Reads lines from text files.",
         "FixedLengthRecordReader: Reads records of one length from files.",
         "TFRecordReader: Reads records from TFRecord files.",
-        "IdentityReader: Gives the names of a queue themselves as records."}) {
+        "IdentityReader: Returns the queued names themselves as records."}) {
     ops->push_back(ReaderNode(WithSuffix(name, v2), resource));
   }
   // Of one kind only, and not deprecated.
@@ -80,29 +80,30 @@ void AddReaderOps(bool resource, std::vector<OpBuilder>* ops) {
     ops->push_back(HandleNode("LMDBReader: Reads the entries of LMDB databases.", "reader_handle", resource)
                        .Attr("container: string = ''")
                        .Attr("shared_name: string = ''"));
-  ops->push_back(access("ReaderRead: The next record of the files that a queue names.")
+  ops->push_back(access("ReaderRead: The next record of the files whose names are in a queue.")
                      .Input(queue)
                      .Output("key: string")
                      .Output("value: string")
                      .Shape(ReadShape));
-  ops->push_back(access("ReaderReadUpTo: The next records of the files that a queue names.")
+  ops->push_back(access("ReaderReadUpTo: The next records of the files whose names are in a queue.")
                      .Input(queue)
                      .Input("num_records: int64")
                      .Output("keys: string")
                      .Output("values: string")
                      .Shape(ReadUpToShape));
-  ops->push_back(access("ReaderNumRecordsProduced: How many records a reader has given.")
+  ops->push_back(access("ReaderNumRecordsProduced: The number of records that a reader has produced.")
                      .Output("records_produced: int64")
                      .Shape(AccessScalarShape));
-  ops->push_back(access("ReaderNumWorkUnitsCompleted: How many files a reader has finished.")
+  ops->push_back(access("ReaderNumWorkUnitsCompleted: The number of files that a reader has finished.")
                      .Output("units_completed: int64")
                      .Shape(AccessScalarShape));
-  ops->push_back(access("ReaderSerializeState: Where a reader is, as a string.")
+  ops->push_back(access("ReaderSerializeState: The state of a reader, as a string.")
                      .Output("state: string")
                      .Shape(AccessScalarShape));
-  ops->push_back(
-      access("ReaderRestoreState: Takes a reader to a state.").Input("state: string").Shape(RestoreShape));
-  ops->push_back(access("ReaderReset: Takes a reader back to its start.").Shape(AccessShape));
+  ops->push_back(access("ReaderRestoreState: Restores the state of a reader.")
+                     .Input("state: string")
+                     .Shape(RestoreShape));
+  ops->push_back(access("ReaderReset: Resets a reader to its initial state.").Shape(AccessShape));
 }
 
 std::vector<OpBuilder> IoOps() {

@@ -14,7 +14,7 @@ Status RecordInputShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Records() {
   return {
-      OpBuilder("DecodeCompressed: What compressed strings unpack to.")
+      OpBuilder("DecodeCompressed: Decompresses strings.")
           .Input("bytes: string")
           .Output("output: string")
           .Attr("compression_type: string = ''")

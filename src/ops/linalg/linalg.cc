@@ -18,7 +18,7 @@ std::vector<OpBuilder> Diagonals() {
           .Attr("T: type")
           .Deprecated(14, "Use MatrixBandPart")
           .Shape(BandPartShape),
-      OpBuilder("BatchMatrixDiag: Matrices with the given diagonals, and zeros.")
+      OpBuilder("BatchMatrixDiag: Matrices with the given diagonals and zeros elsewhere.")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: type")
@@ -30,14 +30,14 @@ std::vector<OpBuilder> Diagonals() {
           .Attr("T: type")
           .Deprecated(14, "Use MatrixDiagPart")
           .Shape(MatrixDiagPartShape),
-      OpBuilder("BatchMatrixSetDiag: Matrices with other diagonals.")
+      OpBuilder("BatchMatrixSetDiag: Matrices with their diagonals replaced.")
           .Input("input: T")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: type")
           .Deprecated(14, "Use MatrixSetDiag")
           .Shape(MatrixSetDiagShape),
-      OpBuilder("Diag: A tensor with the given diagonal, and zeros.")
+      OpBuilder("Diag: A tensor with the given diagonal and zeros elsewhere.")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: {bfloat16, half, float, double, int32, int64, complex64, complex128}")
@@ -55,7 +55,7 @@ std::vector<OpBuilder> Diagonals() {
           .Attr("T: type")
           .Attr("Tindex: {int32, int64} = DT_INT64")
           .Shape(BandPartShape),
-      OpBuilder("MatrixDiag: Matrices with the given diagonals, and zeros.")
+      OpBuilder("MatrixDiag: Matrices with the given diagonals and zeros elsewhere.")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: type")
@@ -72,7 +72,7 @@ std::vector<OpBuilder> Diagonals() {
           .Output("diagonal: T")
           .Attr("T: type")
           .Shape(MatrixDiagPartV2Shape),
-      OpBuilder("MatrixDiagV2: Matrices with the given diagonals, and zeros.")
+      OpBuilder("MatrixDiagV2: Matrices with the given diagonals and zeros elsewhere.")
           .Input("diagonal: T")
           .Input("k: int32")
           .Input("num_rows: int32")
@@ -81,13 +81,13 @@ std::vector<OpBuilder> Diagonals() {
           .Output("output: T")
           .Attr("T: type")
           .Shape(MatrixDiagV2Shape),
-      OpBuilder("MatrixSetDiag: Matrices with other diagonals.")
+      OpBuilder("MatrixSetDiag: Matrices with their diagonals replaced.")
           .Input("input: T")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: type")
           .Shape(MatrixSetDiagShape),
-      OpBuilder("MatrixSetDiagV2: Matrices with other diagonals.")
+      OpBuilder("MatrixSetDiagV2: Matrices with their diagonals replaced.")
           .Input("input: T")
           .Input("diagonal: T")
           .Input("k: int32")
@@ -99,13 +99,13 @@ std::vector<OpBuilder> Diagonals() {
 
 std::vector<OpBuilder> Products() {
   return {
-      OpBuilder("Cross: The cross product of vectors of three.")
+      OpBuilder("Cross: The cross product of vectors of three elements.")
           .Input("a: T")
           .Input("b: T")
           .Output("product: T")
           .Attr("T: realnumbertype")
           .Shape(CrossShape),
-      OpBuilder("Einsum: A sum of products that an equation describes.")
+      OpBuilder("Einsum: A sum of products, described by an equation.")
           .Input("inputs: N * T")
           .Output("output: T")
           .Attr("equation: string")

@@ -156,7 +156,7 @@ Status TridiagonalSolveShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Factors() {
   return {
-      OpBuilder("Cholesky: The lower triangular matrix whose product with its own transpose the input is.")
+      OpBuilder("Cholesky: The Cholesky decomposition: the lower triangular L for which A = L L^H.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float, half, complex64, complex128}")
@@ -174,7 +174,7 @@ std::vector<OpBuilder> Factors() {
           .Output("log_abs_determinant: T")
           .Attr("T: {half, float, double, complex64, complex128}")
           .Shape(DeterminantShape),
-      OpBuilder("Lu: The triangular factors of matrices, and the permutation of rows.")
+      OpBuilder("Lu: The LU decomposition of matrices, with the permutation of rows.")
           .Input("input: T")
           .Output("lu: T")
           .Output("p: output_idx_type")
@@ -203,14 +203,14 @@ std::vector<OpBuilder> Factors() {
           .Output("output: T")
           .Attr("T: {complex64, complex128}")
           .Shape(SquareShape),
-      OpBuilder("MatrixSolve: What matrices must be multiplied by to give others.")
+      OpBuilder("MatrixSolve: Solves A X = B.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Output("output: T")
           .Attr("adjoint: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(MatrixSolveShape),
-      OpBuilder("MatrixSolveLs: The same by least squares.")
+      OpBuilder("MatrixSolveLs: Solves A X = B in the least-squares sense.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Input("l2_regularizer: double")
@@ -228,7 +228,7 @@ std::vector<OpBuilder> MoreFactors() {
           .Output("output: T")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SquareShape),
-      OpBuilder("MatrixTriangularSolve: The same for triangular matrices.")
+      OpBuilder("MatrixTriangularSolve: Solves A X = B for triangular A.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Output("output: T")
@@ -236,7 +236,7 @@ std::vector<OpBuilder> MoreFactors() {
           .Attr("adjoint: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(MatrixSolveShape),
-      OpBuilder("Qr: The orthogonal and the triangular factor of matrices.")
+      OpBuilder("Qr: The QR decomposition of matrices.")
           .Input("input: T")
           .Output("q: T")
           .Output("r: T")
@@ -256,7 +256,7 @@ std::vector<OpBuilder> MoreFactors() {
           .Attr("compute_v: bool = true")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SelfAdjointEigV2Shape),
-      OpBuilder("Svd: Singular values and vectors of matrices.")
+      OpBuilder("Svd: The singular value decomposition of matrices.")
           .Input("input: T")
           .Output("s: T")
           .Output("u: T")
@@ -265,7 +265,7 @@ std::vector<OpBuilder> MoreFactors() {
           .Attr("full_matrices: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SvdShape),
-      OpBuilder("TridiagonalMatMul: The product of tridiagonal matrices and others.")
+      OpBuilder("TridiagonalMatMul: The product of tridiagonal matrices and dense matrices.")
           .Input("superdiag: T")
           .Input("maindiag: T")
           .Input("subdiag: T")
@@ -273,7 +273,7 @@ std::vector<OpBuilder> MoreFactors() {
           .Output("output: T")
           .Attr("T: {double, float, complex64, complex128}")
           .Shape(TridiagonalMatMulShape),
-      OpBuilder("TridiagonalSolve: What tridiagonal matrices must be multiplied by to give others.")
+      OpBuilder("TridiagonalSolve: Solves tridiagonal systems A X = B.")
           .Input("diagonals: T")
           .Input("rhs: T")
           .Output("output: T")
@@ -286,8 +286,7 @@ std::vector<OpBuilder> MoreFactors() {
 // Aliases of old.
 std::vector<OpBuilder> BatchFactors() {
   return {
-      OpBuilder(
-          "BatchCholesky: The lower triangular matrix whose product with its own transpose the input is.")
+      OpBuilder("BatchCholesky: The Cholesky decomposition: the lower triangular L for which A = L L^H.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float}")
@@ -313,7 +312,7 @@ std::vector<OpBuilder> BatchFactors() {
           .Attr("T: {double, float}")
           .Deprecated(13, "Use MatrixInverse instead.")
           .Shape(SquareShape),
-      OpBuilder("BatchMatrixSolve: What matrices must be multiplied by to give others.")
+      OpBuilder("BatchMatrixSolve: Solves A X = B.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Output("output: T")
@@ -321,7 +320,7 @@ std::vector<OpBuilder> BatchFactors() {
           .Attr("T: {double, float}")
           .Deprecated(13, "Use MatrixSolve instead.")
           .Shape(MatrixSolveShape),
-      OpBuilder("BatchMatrixSolveLs: The same by least squares.")
+      OpBuilder("BatchMatrixSolveLs: Solves A X = B in the least-squares sense.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Input("l2_regularizer: double")
@@ -330,7 +329,7 @@ std::vector<OpBuilder> BatchFactors() {
           .Attr("fast: bool = true")
           .Deprecated(13, "Use MatrixSolveLs instead.")
           .Shape(MatrixSolveLsShape),
-      OpBuilder("BatchMatrixTriangularSolve: The same for triangular matrices.")
+      OpBuilder("BatchMatrixTriangularSolve: Solves A X = B for triangular A.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Output("output: T")
@@ -353,7 +352,7 @@ std::vector<OpBuilder> BatchFactors() {
           .Attr("T: {double, float}")
           .Deprecated(13, "Use SelfAdjointEigV2 instead.")
           .Shape(SelfAdjointEigV2Shape),
-      OpBuilder("BatchSvd: Singular values and vectors of matrices.")
+      OpBuilder("BatchSvd: The singular value decomposition of matrices.")
           .Input("input: T")
           .Output("s: T")
           .Output("u: T")

@@ -37,18 +37,17 @@ Status RegisterLoggingOps(OpRegistry& registry) {
           .Shape(shape_fns::NoOutputs)
           .Traits({.has_side_effects = true, .only_checks = true})
           .NotDifferentiable()));
-  MR_RETURN_IF_ERROR(
-      registry.Register(OpBuilder("StringFormat: A text with tensors in the places of a template.")
-                            .Input("inputs: T")
-                            .Output("output: string")
-                            .Attr("T: list(type) >= 0")
-                            .Attr("template: string = '%s'")
-                            .Attr("placeholder: string = '%s'")
-                            .Attr("summarize: int = 3")
-                            .Shape(StringFormatShape)
-                            .NotDifferentiable()));
+  MR_RETURN_IF_ERROR(registry.Register(OpBuilder("StringFormat: Formats tensors into a template string.")
+                                           .Input("inputs: T")
+                                           .Output("output: string")
+                                           .Attr("T: list(type) >= 0")
+                                           .Attr("template: string = '%s'")
+                                           .Attr("placeholder: string = '%s'")
+                                           .Attr("summarize: int = 3")
+                                           .Shape(StringFormatShape)
+                                           .NotDifferentiable()));
   MR_RETURN_IF_ERROR(registry.Register(
-      OpBuilder("PrintV2: Prints a text to standard output, standard error, the log or a file.")
+      OpBuilder("PrintV2: Prints a string to standard output, standard error, the log or a file.")
           .Input("input: string")
           .Attr("output_stream: string = 'stderr'")
           .Attr("end: string = '\\n'")
@@ -60,7 +59,7 @@ Status RegisterLoggingOps(OpRegistry& registry) {
                                            .Output("fact: string")
                                            .Shape(shape_fns::Scalar)
                                            .NotDifferentiable()));
-  return registry.Register(OpBuilder("Print: Its input; shows data on standard error.")
+  return registry.Register(OpBuilder("Print: The input, unchanged; prints data to standard error.")
                                .Input("input: T")
                                .Input("data: U")
                                .Output("output: T")

@@ -30,7 +30,7 @@ std::vector<OpBuilder> SummaryOps() {
           .Output("summary: string")
           .Attr(kRealOf115)
           .Shape(shape_fns::Scalar),
-      OpBuilder("HistogramSummary: A summary of how values are spread, for event files.")
+      OpBuilder("HistogramSummary: A summary of the distribution of values, for event files.")
           .Input("tag: string")
           .Input("values: T")
           .Output("summary: string")

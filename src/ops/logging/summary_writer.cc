@@ -31,7 +31,7 @@ std::vector<OpBuilder> Writers() {
           .Attr("container: string = ''")
           .Stateful()
           .Shape(shape_fns::Scalar),
-      OpBuilder("CreateSummaryFileWriter: Makes a writer of event files in a folder, unless it is there.")
+      OpBuilder("CreateSummaryFileWriter: Makes a writer of event files in a folder, if it does not exist.")
           .NotDifferentiable()
           .Input("writer: resource")
           .Input("logdir: string")
@@ -41,7 +41,7 @@ std::vector<OpBuilder> Writers() {
           .Stateful()
           .Shape(WriteShape<-1>)
           .Traits(kEffect),
-      OpBuilder("CreateSummaryDbWriter: Makes a writer of a run to an SQLite database, unless it is there.")
+      OpBuilder("CreateSummaryDbWriter: Makes a writer of a run to an SQLite database, if it does not exist.")
           .NotDifferentiable()
           .Input("writer: resource")
           .Input("db_uri: string")
@@ -51,13 +51,13 @@ std::vector<OpBuilder> Writers() {
           .Stateful()
           .Shape(WriteShape<-1>)
           .Traits(kEffect),
-      OpBuilder("FlushSummaryWriter: Brings what a writer holds to its file.")
+      OpBuilder("FlushSummaryWriter: Flushes a writer's buffer to its file.")
           .NotDifferentiable()
           .Input("writer: resource")
           .Stateful()
           .Shape(WriteShape<-1>)
           .Traits(kEffect),
-      OpBuilder("CloseSummaryWriter: Closes the file of a writer, which is gone then.")
+      OpBuilder("CloseSummaryWriter: Closes the file of a writer and deletes the writer.")
           .NotDifferentiable()
           .Input("writer: resource")
           .Stateful()
@@ -87,7 +87,7 @@ std::vector<OpBuilder> Writes() {
           .Stateful()
           .Shape(WriteShape<2>)
           .Traits(kEffect),
-      OpBuilder("ImportEvent: Writes a serialized event to an event file, as it is.")
+      OpBuilder("ImportEvent: Writes a serialized event to an event file, unchanged.")
           .NotDifferentiable()
           .Input("writer: resource")
           .Input("event: string")
@@ -104,7 +104,7 @@ std::vector<OpBuilder> Writes() {
           .Stateful()
           .Shape(WriteShape<-1>)
           .Traits(kEffect),
-      OpBuilder("WriteHistogramSummary: Writes how values are spread to an event file.")
+      OpBuilder("WriteHistogramSummary: Writes a histogram of values to an event file.")
           .NotDifferentiable()
           .Input("writer: resource")
           .Input("step: int64")

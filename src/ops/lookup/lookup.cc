@@ -57,33 +57,34 @@ std::vector<OpBuilder> TableOps(bool resource) {
         .Attr(StrCat(value, ": type"));
   };
   std::vector<OpBuilder> ops = {
-      TableNode(WithSuffix("HashTable: A table that is filled once.", v2), resource),
-      TableNode(WithSuffix("MutableHashTable: A table that may change.", v2), resource),
+      TableNode(WithSuffix("HashTable: A lookup table that is initialized once.", v2), resource),
+      TableNode(WithSuffix("MutableHashTable: A mutable lookup table.", v2), resource),
+      TableNode(WithSuffix("MutableHashTableOfTensors: A mutable lookup table whose values are vectors.", v2),
+                resource),
       TableNode(
-          WithSuffix("MutableHashTableOfTensors: A table that may change, whose values are vectors.", v2),
+          WithSuffix("MutableDenseHashTable: A mutable lookup table with a key that marks empty slots.", v2),
           resource),
-      TableNode(
-          WithSuffix(
-              "MutableDenseHashTable: A table that may change, with a key that stands for \"nothing\".", v2),
-          resource),
-      access("LookupTableFind: The values of keys in a table, and a default for others.")
+      access("LookupTableFind: The values of keys in a table; a default for missing keys.")
           .Input("keys: Tin")
           .Input("default_value: Tout")
           .Output("values: Tout")
           .Attr("Tin: type")
           .Attr("Tout: type")
           .Shape(FindShape),
-      entries("LookupTableInsert: Gives keys of a table their values.", "Tin", "Tout").Shape(AccessShape),
-      entries("LookupTableImport: Replaces all that a table holds.", "Tin", "Tout").Shape(AccessShape),
-      access("LookupTableSize: How many keys a table has.").Output("size: int64").Shape(AccessScalarShape),
+      entries("LookupTableInsert: Inserts keys and values into a table.", "Tin", "Tout").Shape(AccessShape),
+      entries("LookupTableImport: Replaces the contents of a table.", "Tin", "Tout").Shape(AccessShape),
+      access("LookupTableSize: The number of keys in a table.")
+          .Output("size: int64")
+          .Shape(AccessScalarShape),
       access("LookupTableExport: All keys and values of a table.")
           .Output("keys: Tkeys")
           .Output("values: Tvalues")
           .Attr("Tkeys: type")
           .Attr("Tvalues: type")
           .Shape(AccessShape),
-      entries("InitializeTable: Fills a table from keys and values.", "Tkey", "Tval").Shape(InitializeShape),
-      access("InitializeTableFromTextFile: Fills a table from the lines of a file.")
+      entries("InitializeTable: Initializes a table from keys and values.", "Tkey", "Tval")
+          .Shape(InitializeShape),
+      access("InitializeTableFromTextFile: Initializes a table from the lines of a file.")
           .Input("filename: string")
           .Attr("key_index: int >= -2")
           .Attr("value_index: int >= -2")

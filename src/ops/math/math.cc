@@ -54,11 +54,11 @@ struct ElementwiseRow {
 // y = f(x), of the same type.
 constexpr ElementwiseRow kUnary[] = {
     {"Abs: The absolute value of each element.", kOrdered, kIdempotent},
-    {"Acos: The angle whose cosine each element is, in radians.", kMath},
+    {"Acos: The inverse cosine of each element, in radians.", kMath},
     {"Acosh: The inverse hyperbolic cosine of each element.", kComplexFloating},
-    {"Asin: The angle whose sine each element is, in radians.", kMath},
+    {"Asin: The inverse sine of each element, in radians.", kMath},
     {"Asinh: The inverse hyperbolic sine of each element.", kComplexFloating},
-    {"Atan: The angle whose tangent each element is, in radians.", kMath},
+    {"Atan: The inverse tangent of each element, in radians.", kMath},
     {"Atanh: The inverse hyperbolic tangent of each element.", kComplexFloating},
     {"Ceil: Each element rounded up.", kFloatingFirst16, kRounding},
     {"Cos: The cosine of each element.", kComplexFloating},
@@ -72,9 +72,9 @@ constexpr ElementwiseRow kUnary[] = {
     {"Lgamma: The logarithm of the absolute value of the gamma function.", kFloatingFirst16},
     {"Log: The natural logarithm of each element.", kComplexFloating},
     {"Log1p: log(1 + x), exact near zero.", kComplexFloating},
-    {"Neg: Each element with the other sign.", kMath, kInvolution},
+    {"Neg: The negative of each element.", kMath, kInvolution},
     {"Reciprocal: One divided by each element.", kMath},
-    {"Rint: Each element rounded to the nearest whole number, halves to even.", kFloatingFirst16, kRounding},
+    {"Rint: Each element rounded to the nearest integer, halves to even.", kFloatingFirst16, kRounding},
     {"Rsqrt: One divided by the square root of each element.", kComplexFloating},
     {"Sigmoid: 1 / (1 + exp(-x)).", kComplexFloating},
     {"Sign: -1, 0 or 1, by the sign of each element.", kMath, kSign},
@@ -106,7 +106,7 @@ constexpr ElementwiseRow kBinary[] = {
     {"Add: The sum of two tensors, element by element, with broadcasting.",
      "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, string}",
      kSum},
-    {"Div: The quotient of two tensors, with broadcasting; of integers the whole part, towards zero.",
+    {"Div: The quotient of two tensors, with broadcasting; integer quotients are rounded towards zero.",
      kArithmetic, kQuotient},
     {"DivNoNan: The quotient, and zero where the divisor is zero.", kInexact},
     {"FloorDiv: The quotient rounded down.", kArithmetic, kSteps},
@@ -254,7 +254,7 @@ std::vector<OpBuilder> ComplexNumbers() {
 std::vector<OpBuilder> OtherElementwise() {
   return {
       Unary({"Inv: One divided by each element.", kMath}),
-      Unary({"Round: Each element rounded to the nearest whole number, halves to even.", kMath, kSteps})
+      Unary({"Round: Each element rounded to the nearest integer, halves to even.", kMath, kSteps})
           .Fuses({.operands = Operands::kOne, .takes_integers = false}),
       UnaryGradient({"InvGrad: The gradient of Inv.", kComplexFloating}),
       Binary({"AddV2: The sum of two tensors, element by element, with broadcasting; not of strings.",
@@ -280,16 +280,16 @@ std::vector<OpBuilder> OtherElementwise() {
           .Shape(LikeFirstInputShape)
           .Traits(kElementwise)
           .NotDifferentiable(),
-      Logical("LogicalAnd: Whether both are true.", Unit::kOne, Unit::kZero),
-      Logical("LogicalOr: Whether either is true.", Unit::kZero, Unit::kOne),
-      OpBuilder("LogicalNot: Whether it is false.")
+      Logical("LogicalAnd: Whether both elements are true.", Unit::kOne, Unit::kZero),
+      Logical("LogicalOr: Whether at least one of two elements is true.", Unit::kZero, Unit::kOne),
+      OpBuilder("LogicalNot: The negation of each element.")
           .Input("x: bool")
           .Output("y: bool")
           .Shape(shape_fns::Unchanged)
           .Traits(kInvolution)
           .NotDifferentiable()
           .Fuses({.operands = Operands::kOne, .result = Result::kBool}),
-      OpBuilder("Cast: Elements as another type of numbers.")
+      OpBuilder("Cast: Converts elements to another type.")
           .Input("x: SrcT")
           .Output("y: DstT")
           .Attr("SrcT: type")
@@ -332,7 +332,7 @@ std::vector<OpBuilder> Contractions() {
           .Attr(kContractable)
           .Shape(shape_fns::MatMul)
           .Flops(FlopRule::kMatMul),
-      OpBuilder("SparseMatMul: The product of matrices many of whose elements are zero.")
+      OpBuilder("SparseMatMul: The product of matrices with many zero elements.")
           .Input("a: Ta")
           .Input("b: Tb")
           .Output("product: float")
@@ -367,7 +367,7 @@ std::vector<OpBuilder> Contractions() {
 
 std::vector<OpBuilder> Sequences() {
   return {
-      OpBuilder("LinSpace: Numbers at equal distances between two.")
+      OpBuilder("LinSpace: Evenly spaced numbers from start to stop.")
           .Input("start: T")
           .Input("stop: T")
           .Input("num: Tidx")
@@ -376,7 +376,7 @@ std::vector<OpBuilder> Sequences() {
           .Attr(kIndex)
           .Shape(LinSpaceShape)
           .NotDifferentiable(),
-      OpBuilder("Range: Numbers from one to another by a step.")
+      OpBuilder("Range: Numbers from start to limit (exclusive) in steps of delta.")
           .Input("start: Tidx")
           .Input("limit: Tidx")
           .Input("delta: Tidx")

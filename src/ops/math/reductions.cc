@@ -104,8 +104,7 @@ std::vector<OpBuilder> Reductions() {
       BoolReduction("Any: Whether any element along the given dimensions is true."),
       ArgReduction("ArgMax: The index of the largest element along a dimension; the first of equals."),
       ArgReduction("ArgMin: The index of the smallest element along a dimension; the first of equals."),
-      OpBuilder(
-          "Bincount: How often each number occurs, with a weight for each occurrence if there are weights.")
+      OpBuilder("Bincount: The number of occurrences of each number, optionally weighted.")
           .Input("arr: int32")
           .Input("size: int32")
           .Input("weights: T")
@@ -115,12 +114,15 @@ std::vector<OpBuilder> Reductions() {
           .NotDifferentiable(),
       Cumulative("Cumprod: Running products along a dimension."),
       Cumulative("Cumsum: Running sums along a dimension."),
-      Segment("SegmentMax: The largest of the rows with one segment number; these ascend.", kRealNumber),
-      Segment("SegmentMean: The mean of the rows with one segment number; these ascend.", kNumber),
-      Segment("SegmentMin: The smallest of the rows with one segment number; these ascend.", kRealNumber),
-      Segment("SegmentProd: The product of the rows with one segment number; these ascend.", kNumber),
-      Segment("SegmentSum: The sum of the rows with one segment number; these ascend.", kNumber),
-      OpBuilder("UnsortedSegmentSum: The sum of the elements with one segment number, in any order.")
+      Segment("SegmentMax: The maximum of the rows of each segment; segment numbers are sorted.",
+              kRealNumber),
+      Segment("SegmentMean: The mean of the rows of each segment; segment numbers are sorted.", kNumber),
+      Segment("SegmentMin: The minimum of the rows of each segment; segment numbers are sorted.",
+              kRealNumber),
+      Segment("SegmentProd: The product of the rows of each segment; segment numbers are sorted.", kNumber),
+      Segment("SegmentSum: The sum of the rows of each segment; segment numbers are sorted.", kNumber),
+      OpBuilder(
+          "UnsortedSegmentSum: The sum of the elements of each segment; segment numbers are in any order.")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -138,7 +140,7 @@ std::vector<OpBuilder> Reductions() {
           .Commutative()
           .Aggregate()
           .Shape(AccumulateShape),
-      OpBuilder("EuclideanNorm: The root of the sum of squares along the given dimensions.")
+      OpBuilder("EuclideanNorm: The square root of the sum of squares along the given dimensions.")
           .Input("input: T")
           .Input("reduction_indices: Tidx")
           .Output("output: T")
@@ -155,7 +157,8 @@ std::vector<OpBuilder> Reductions() {
           .Attr("T: {half, float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("UnsortedSegmentMax: The largest of the elements with one segment number, in any order.")
+      OpBuilder("UnsortedSegmentMax: The maximum of the elements of each segment; segment numbers are in any "
+                "order.")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -164,7 +167,8 @@ std::vector<OpBuilder> Reductions() {
           .Attr("Tindices: {int32, int64}")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
-      OpBuilder("UnsortedSegmentMin: The smallest of the elements with one segment number, in any order.")
+      OpBuilder("UnsortedSegmentMin: The minimum of the elements of each segment; segment numbers are in any "
+                "order.")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -173,7 +177,8 @@ std::vector<OpBuilder> Reductions() {
           .Attr("Tindices: {int32, int64}")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
-      OpBuilder("UnsortedSegmentProd: The product of the elements with one segment number, in any order.")
+      OpBuilder("UnsortedSegmentProd: The product of the elements of each segment; segment numbers are in "
+                "any order.")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -182,7 +187,7 @@ std::vector<OpBuilder> Reductions() {
           .Attr("Tindices: {int32, int64}")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
-      OpBuilder("HistogramFixedWidth: How many elements lie in each of so many equal intervals.")
+      OpBuilder("HistogramFixedWidth: The number of elements in each of a given number of equal intervals.")
           .Input("values: T")
           .Input("value_range: T")
           .Input("nbins: int32")

@@ -49,28 +49,32 @@ Status SelectV2Shape(InferenceContext& c) {
 
 std::vector<OpBuilder> SpecialMathOps() {
   return {
-      Binary("BitwiseAnd: The bits that both have.", kBits).Commutative().NotDifferentiable(),
-      Binary("BitwiseOr: The bits that either has.", kBits).Commutative().NotDifferentiable(),
-      Binary("BitwiseXor: The bits that one of the two has.", kBits).Commutative().NotDifferentiable(),
-      Binary("LeftShift: Bits moved to the left.", kBits).NotDifferentiable(),
-      Binary("RightShift: Bits moved to the right.", kBits).NotDifferentiable(),
-      Unary("Invert: Each bit turned round.", kBits, "y: T", {.elementwise = true, .involution = true})
+      Binary("BitwiseAnd: The bitwise AND of two elements.", kBits).Commutative().NotDifferentiable(),
+      Binary("BitwiseOr: The bitwise OR of two elements.", kBits).Commutative().NotDifferentiable(),
+      Binary("BitwiseXor: The bitwise exclusive OR of two elements.", kBits)
+          .Commutative()
           .NotDifferentiable(),
-      Unary("PopulationCount: How many bits are set.", kBits, "y: uint8").NotDifferentiable(),
+      Binary("LeftShift: Shifts bits to the left.", kBits).NotDifferentiable(),
+      Binary("RightShift: Shifts bits to the right.", kBits).NotDifferentiable(),
+      Unary("Invert: The bitwise complement of each element.", kBits, "y: T",
+            {.elementwise = true, .involution = true})
+          .NotDifferentiable(),
+      Unary("PopulationCount: The number of bits that are set in each element.", kBits, "y: uint8")
+          .NotDifferentiable(),
       Unary("BesselI0e: The modified Bessel function of order 0, divided by exp(|x|).",
             "T: {bfloat16, half, float, double}"),
       Unary("BesselI1e: The modified Bessel function of order 1, divided by exp(|x|).",
             "T: {bfloat16, half, float, double}"),
-      Binary("MulNoNan: The product, and zero where the second is zero.",
+      Binary("MulNoNan: The product, and zero where the second factor is zero.",
              "T: {half, float, double, complex64, complex128}"),
-      Binary("NextAfter: The next number that can be represented, towards another.", "x1: T", "x2: T",
+      Binary("NextAfter: The next representable number in the direction of another.", "x1: T", "x2: T",
              "output: T", "T: {double, float} = DT_FLOAT"),
       Binary("Igamma: The lower regularised incomplete gamma function.", "a: T", "x: T", "z: T",
              kPlainFloating),
       Binary("Igammac: The upper regularised incomplete gamma function.", "a: T", "x: T", "z: T",
              kPlainFloating),
-      Binary("IgammaGradA: The gradient of Igamma for its first argument.", "a: T", "x: T", "z: T",
-             kPlainFloating)
+      Binary("IgammaGradA: The gradient of Igamma with respect to its first argument.", "a: T", "x: T",
+             "z: T", kPlainFloating)
           .NotDifferentiable(),
       Binary("RandomGammaGrad: The gradient of RandomGamma.", "alpha: T", "sample: T", "output: T",
              kPlainFloating)
@@ -85,7 +89,7 @@ std::vector<OpBuilder> SpecialMathOps() {
           .Output("z: T")
           .Attr("T: {float, double}")
           .Shape(BetaincShape),
-      OpBuilder("ClipByValue: Each element kept between two limits.")
+      OpBuilder("ClipByValue: Clips each element to an interval.")
           .Input("t: T")
           .Input("clip_value_min: T")
           .Input("clip_value_max: T")

@@ -26,8 +26,9 @@ constexpr ActivationRow kActivations[] = {
      "outputs: T"},
     {"Relu: x, and zero where x is negative.", "ReluGrad: The gradient of Relu.", kRealNumber, "features: T",
      "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8}"},
-    {"Relu6: x between 0 and 6.", "Relu6Grad: The gradient of Relu6.", kRealNumber, "features: T"},
-    {"Selu: Elu with scales that keep mean and variance through layers.", "SeluGrad: The gradient of Selu.",
+    {"Relu6: x clipped to the interval from 0 to 6.", "Relu6Grad: The gradient of Relu6.", kRealNumber,
+     "features: T"},
+    {"Selu: Scaled Elu, which preserves mean and variance through layers.", "SeluGrad: The gradient of Selu.",
      kFloatingAndBfloat, "outputs: T"},
     {"Softplus: log(1 + exp(x)).", "SoftplusGrad: The gradient of Softplus.", kFloatingAndBfloat,
      "features: T"},
@@ -89,8 +90,8 @@ std::vector<OpBuilder> Biases() {
           .Attr(kDataFormat)
           .Shape(shape_fns::BiasAdd)
           .Flops(FlopRule::kOutputs),
-      OpBuilder(
-          "BiasAddGrad: The sum over everything but the channels: the gradient of BiasAdd for the vector.")
+      OpBuilder("BiasAddGrad: The gradient of BiasAdd with respect to the bias: the sum over all dimensions "
+                "but the channels.")
           .Input("out_backprop: T")
           .Output("output: T")
           .Attr(kNumber)
@@ -182,8 +183,8 @@ std::vector<OpBuilder> LaterNormalizations() {
                         .Attr("is_training: bool = true"));
     }
   }
-  ops.push_back(OpBuilder("BatchNormWithGlobalNormalization: Normalises images by a mean and a variance that "
-                          "are given, then scales and shifts them.")
+  ops.push_back(OpBuilder("BatchNormWithGlobalNormalization: Normalises images by a given mean and variance, "
+                          "then scales and shifts them.")
                     .Input("t: T")
                     .Input("m: T")
                     .Input("v: T")
@@ -206,7 +207,7 @@ std::vector<OpBuilder> Losses() {
           .Attr(kFloatingAndBfloat)
           .Shape(shape_fns::Scalar)
           .Flops(FlopRule::kInputs),
-      OpBuilder("LogSoftmax: The logarithm of Softmax, without loss.")
+      OpBuilder("LogSoftmax: The logarithm of Softmax, computed stably.")
           .Input("logits: T")
           .Output("logsoftmax: T")
           .Attr(kFloatingAndBfloat)
@@ -257,13 +258,13 @@ std::vector<OpBuilder> Convolutions() {
       Convolution("Conv2D: Convolves images with filters.", "input: T", "filter: T")
           .Shape(shape_fns::Conv2D)
           .Flops(FlopRule::kConvolution),
-      Convolution(
-          "Conv2DBackpropInput: The gradient of Conv2D for the images; also a transposed convolution.",
-          "input_sizes: int32", "filter: T")
+      Convolution("Conv2DBackpropInput: The gradient of Conv2D with respect to the images; also a transposed "
+                  "convolution.",
+                  "input_sizes: int32", "filter: T")
           .Input("out_backprop: T")
           .Shape(Conv2DBackpropInputShape)
           .Flops(FlopRule::kConvolutionInput),
-      Convolution("Conv2DBackpropFilter: The gradient of Conv2D for the filters.", "input: T",
+      Convolution("Conv2DBackpropFilter: The gradient of Conv2D with respect to the filters.", "input: T",
                   "filter_sizes: int32")
           .Input("out_backprop: T")
           .Shape(Conv2DBackpropFilterShape)
@@ -338,7 +339,7 @@ Status InTopKV2Shape(InferenceContext& c) {
 
 std::vector<OpBuilder> Rankings() {
   return {
-      OpBuilder("InTopKV2: Whether the class that is asked for is among the k largest predictions.")
+      OpBuilder("InTopKV2: Whether the target class is among the k largest predictions.")
           .Input("predictions: float")
           .Input("targets: T")
           .Input("k: T")
@@ -353,7 +354,7 @@ std::vector<OpBuilder> Rankings() {
           .Attr("reverse: bool = false")
           .Attr("T: realnumbertype")
           .Shape(NthElementShape),
-      OpBuilder("InTopK: Whether the class that is asked for is among the k largest predictions.")
+      OpBuilder("InTopK: Whether the target class is among the k largest predictions.")
           .Input("predictions: float")
           .Input("targets: T")
           .Output("precision: bool")
@@ -361,7 +362,7 @@ std::vector<OpBuilder> Rankings() {
           .Attr("T: {int32, int64} = DT_INT32")
           .Shape(InTopKShape)
           .NotDifferentiable(),
-      OpBuilder("TopK: The k largest elements of each row, and where they are.")
+      OpBuilder("TopK: The k largest elements of each row, and their indices.")
           .Input("input: T")
           .Output("values: T")
           .Output("indices: int32")
@@ -370,7 +371,7 @@ std::vector<OpBuilder> Rankings() {
           .Attr(kRealNumber)
           .Deprecated(7, "Use TopKV2 instead")
           .Shape(TopKShape),
-      OpBuilder("TopKV2: The k largest elements of each row, and where they are.")
+      OpBuilder("TopKV2: The k largest elements of each row, and their indices.")
           .Input("input: T")
           .Input("k: int32")
           .Output("values: T")

@@ -42,33 +42,40 @@ std::vector<OpBuilder> Filters() {
                 "input: T", "filter: T")
           .Shape(DepthwiseShape)
           .Flops(FlopRule::kDepthwiseConvolution),
-      Depthwise("DepthwiseConv2dNativeBackpropInput: The gradient of DepthwiseConv2dNative for the images.",
+      Depthwise("DepthwiseConv2dNativeBackpropInput: The gradient of DepthwiseConv2dNative with respect to "
+                "the images.",
                 "input_sizes: int32", "filter: T")
           .Input("out_backprop: T")
           .Shape(DepthwiseBackpropInputShape),
-      Depthwise("DepthwiseConv2dNativeBackpropFilter: The gradient of DepthwiseConv2dNative for the filters.",
+      Depthwise("DepthwiseConv2dNativeBackpropFilter: The gradient of DepthwiseConv2dNative with respect to "
+                "the filters.",
                 "input: T", "filter_sizes: int32")
           .Input("out_backprop: T")
           .Shape(DepthwiseBackpropFilterShape),
-      WithMorphologyAttrs(OpBuilder("Dilation2D: The largest sum of each window of images and a filter.")
-                              .Input("input: T")
-                              .Input("filter: T")
-                              .Output("output: T"))
+      WithMorphologyAttrs(
+          OpBuilder(
+              "Dilation2D: The maximum over each window of the sum of image and filter (grayscale dilation).")
+              .Input("input: T")
+              .Input("filter: T")
+              .Output("output: T"))
           .Shape(DilationShape),
-      WithMorphologyAttrs(OpBuilder("Dilation2DBackpropInput: The gradient of Dilation2D for the images.")
-                              .Input("input: T")
-                              .Input("filter: T")
-                              .Input("out_backprop: T")
-                              .Output("in_backprop: T"))
+      WithMorphologyAttrs(
+          OpBuilder("Dilation2DBackpropInput: The gradient of Dilation2D with respect to the images.")
+              .Input("input: T")
+              .Input("filter: T")
+              .Input("out_backprop: T")
+              .Output("in_backprop: T"))
           .Shape(shape_fns::Unchanged),
-      WithMorphologyAttrs(OpBuilder("Dilation2DBackpropFilter: The gradient of Dilation2D for the filter.")
-                              .Input("input: T")
-                              .Input("filter: T")
-                              .Input("out_backprop: T")
-                              .Output("filter_backprop: T"))
+      WithMorphologyAttrs(
+          OpBuilder("Dilation2DBackpropFilter: The gradient of Dilation2D with respect to the filter.")
+              .Input("input: T")
+              .Input("filter: T")
+              .Input("out_backprop: T")
+              .Output("filter_backprop: T"))
           .Shape(LikeSecondInputShape),
       WithResponseAttrs(
-          OpBuilder("LRN: Divides elements by a norm of the channels next to them.").Input("input: T"))
+          OpBuilder("LRN: Local response normalisation: divides elements by a norm of neighbouring channels.")
+              .Input("input: T"))
           .Shape(ResponseNormShape),
       WithResponseAttrs(OpBuilder("LRNGrad: The gradient of LRN.")
                             .Input("input_grads: T")
@@ -115,7 +122,7 @@ std::vector<OpBuilder> ArgmaxPools() {
         .Attr(kRealOf115);
   };
   return {
-      OpBuilder("MaxPoolWithArgmax: The largest element of each window of images, and where it is.")
+      OpBuilder("MaxPoolWithArgmax: The largest element of each window of images, and its index.")
           .Input("input: T")
           .Output("output: T")
           .Output("argmax: Targmax")
@@ -126,10 +133,10 @@ std::vector<OpBuilder> ArgmaxPools() {
           .Attr("include_batch_in_index: bool = false")
           .Attr(kRealOf115)
           .Shape(MaxPoolWithArgmaxShape),
-      gradient("MaxPoolGradWithArgmax: The gradient of MaxPool, by the places of the largest elements.")
+      gradient("MaxPoolGradWithArgmax: The gradient of MaxPool, by the indices of the largest elements.")
           .Shape(ResponseNormShape),
-      gradient(
-          "MaxPoolGradGradWithArgmax: The second gradient of MaxPool, by the places of the largest elements.")
+      gradient("MaxPoolGradGradWithArgmax: The second gradient of MaxPool, by the indices of the largest "
+               "elements.")
           .Shape(MaxPoolGradGradWithArgmaxShape),
   };
 }

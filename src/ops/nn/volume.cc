@@ -20,7 +20,7 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Shape(Conv3DShape)
           .Flops(FlopRule::kConvolution),
-      OpBuilder("Conv3DBackpropFilter: The gradient of Conv3D for the filters.")
+      OpBuilder("Conv3DBackpropFilter: The gradient of Conv3D with respect to the filters.")
           .Input("input: T")
           .Input("filter: T")
           .Input("out_backprop: T")
@@ -31,7 +31,7 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Deprecated(10, "Use Conv3DBackpropFilterV2")
           .Shape(VolumeLikeSecondShape),
-      OpBuilder("Conv3DBackpropFilterV2: The gradient of Conv3D for the filters.")
+      OpBuilder("Conv3DBackpropFilterV2: The gradient of Conv3D with respect to the filters.")
           .Input("input: T")
           .Input("filter_sizes: int32")
           .Input("out_backprop: T")
@@ -42,7 +42,8 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Shape(VolumeFromSecondShape),
-      OpBuilder("Conv3DBackpropInput: The gradient of Conv3D for the volumes; also a transposed convolution.")
+      OpBuilder("Conv3DBackpropInput: The gradient of Conv3D with respect to the volumes; also a transposed "
+                "convolution.")
           .Input("input: T")
           .Input("filter: T")
           .Input("out_backprop: T")
@@ -53,8 +54,8 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Deprecated(10, "Use Conv3DBackpropInputV2")
           .Shape(VolumeLikeFirstShape),
-      OpBuilder(
-          "Conv3DBackpropInputV2: The gradient of Conv3D for the volumes; also a transposed convolution.")
+      OpBuilder("Conv3DBackpropInputV2: The gradient of Conv3D with respect to the volumes; also a "
+                "transposed convolution.")
           .Input("input_sizes: Tshape")
           .Input("filter: T")
           .Input("out_backprop: T")
@@ -153,8 +154,7 @@ std::vector<OpBuilder> ImagePools() {
           .Attr("scale_after_normalization: bool")
           .Deprecated(9, "Use tf.nn.batch_normalization()")
           .Shape(GlobalNormalizationGradShape),
-      OpBuilder(
-          "FractionalAvgPool: The mean of each window of images, where windows differ in size by chance.")
+      OpBuilder("FractionalAvgPool: The mean of each window of images, with windows of random sizes.")
           .Input("value: T")
           .Output("output: T")
           .Output("row_pooling_sequence: int64")
@@ -176,8 +176,8 @@ std::vector<OpBuilder> ImagePools() {
           .Attr("overlapping: bool = false")
           .Attr("T: {float, double, int32, int64}")
           .Shape(FractionalAvgPoolGradShape),
-      OpBuilder("FractionalMaxPool: The largest element of each window of images, where windows differ in "
-                "size by chance.")
+      OpBuilder(
+          "FractionalMaxPool: The largest element of each window of images, with windows of random sizes.")
           .Input("value: T")
           .Output("output: T")
           .Output("row_pooling_sequence: int64")

@@ -316,7 +316,7 @@ std::vector<OpBuilder> DecodingOps() {
                 "complex128, bool}")
           .Attr("little_endian: bool = true")
           .Shape(DecodeRawShape),
-      OpBuilder("DecodePaddedRaw: Bytes as numbers, of strings that are cut or filled to one length.")
+      OpBuilder("DecodePaddedRaw: The bytes of strings as numbers, each string cut or padded to one length.")
           .Input("input_bytes: string")
           .Input("fixed_length: int32")
           .Output("output: out_type")
@@ -333,7 +333,7 @@ std::vector<OpBuilder> DecodingOps() {
           .Attr("na_value: string = ''")
           .Attr("select_cols: list(int) = []")
           .Shape(DecodeCsvShape),
-      OpBuilder("ParseTensor: A tensor out of its serialised message.")
+      OpBuilder("ParseTensor: Parses a serialised tensor.")
           .Input("serialized: string")
           .Output("output: out_type")
           .Attr("out_type: type")

@@ -101,7 +101,7 @@ std::vector<OpBuilder> Arithmetic() {
           .Attr("T2: {qint8, quint8, qint32, qint16, quint16}")
           .Attr("out_type: {qint8, quint8, qint32, qint16, quint16}")
           .Shape(BiasShape),
-      OpBuilder("QuantizedConcat: Joins quantized tensors along a dimension, in a range for all.")
+      OpBuilder("QuantizedConcat: Joins quantized tensors along a dimension, in a common range.")
           .Input("concat_dim: int32")
           .Input("values: N * T")
           .Input("input_mins: N * float")
@@ -148,7 +148,7 @@ std::vector<OpBuilder> Arithmetic() {
 
 std::vector<OpBuilder> ElementByElement() {
   return {
-      OpBuilder("QuantizedRelu: The larger of each element and zero.")
+      OpBuilder("QuantizedRelu: The maximum of each element and zero.")
           .Input("features: Tinput")
           .Input("min_features: float")
           .Input("max_features: float")
@@ -158,7 +158,7 @@ std::vector<OpBuilder> ElementByElement() {
           .Attr("Tinput: {qint8, quint8, qint32, qint16, quint16}")
           .Attr("out_type: {qint8, quint8, qint32, qint16, quint16} = DT_QUINT8")
           .Shape(SameShape),
-      OpBuilder("QuantizedRelu6: Each element held between zero and six.")
+      OpBuilder("QuantizedRelu6: Each element clipped to the interval from 0 to 6.")
           .Input("features: Tinput")
           .Input("min_features: float")
           .Input("max_features: float")
@@ -196,8 +196,8 @@ std::vector<OpBuilder> Images() {
           .Attr("strides: list(int)")
           .Attr("padding: {'SAME', 'VALID'}")
           .Shape(PoolShape),
-      OpBuilder("QuantizedBatchNormWithGlobalNormalization: Quantized images normalized by means and "
-                "variances that are given.")
+      OpBuilder("QuantizedBatchNormWithGlobalNormalization: Normalizes quantized images by given means and "
+                "variances.")
           .Input("t: Tinput")
           .Input("t_min: float")
           .Input("t_max: float")
@@ -238,8 +238,8 @@ std::vector<OpBuilder> Images() {
           .Attr("padding: {'SAME', 'VALID'}")
           .Attr("dilations: list(int) = [1, 1, 1, 1]")
           .Shape(ConvShape),
-      OpBuilder("QuantizedInstanceNorm: Quantized images with each channel of each image normalized by its "
-                "own mean and variance.")
+      OpBuilder("QuantizedInstanceNorm: Normalizes each channel of each quantized image by its own mean and "
+                "variance.")
           .Input("x: T")
           .Input("x_min: float")
           .Input("x_max: float")
@@ -265,7 +265,7 @@ std::vector<OpBuilder> Images() {
           .Attr("strides: list(int)")
           .Attr("padding: {'SAME', 'VALID'}")
           .Shape(PoolShape),
-      OpBuilder("QuantizedResizeBilinear: Quantized images in another size, by linear interpolation.")
+      OpBuilder("QuantizedResizeBilinear: Resizes quantized images by bilinear interpolation.")
           .Input("images: T")
           .Input("size: int32")
           .Input("min: float")
@@ -282,7 +282,8 @@ std::vector<OpBuilder> Images() {
 
 std::vector<OpBuilder> Narrowing() {
   return {
-      OpBuilder("QuantizeDownAndShrinkRange: Quantized numbers in fewer bits, in the range that is used.")
+      OpBuilder(
+          "QuantizeDownAndShrinkRange: Requantizes numbers to fewer bits, in the range of their values.")
           .Input("input: Tinput")
           .Input("input_min: float")
           .Input("input_max: float")
@@ -292,7 +293,7 @@ std::vector<OpBuilder> Narrowing() {
           .Attr("Tinput: {qint8, quint8, qint32, qint16, quint16}")
           .Attr("out_type: {qint8, quint8, qint32, qint16, quint16}")
           .Shape(SameShape),
-      OpBuilder("RequantizationRange: The range that quantized numbers use.")
+      OpBuilder("RequantizationRange: The range of the values of quantized numbers.")
           .Input("input: Tinput")
           .Input("input_min: float")
           .Input("input_max: float")
@@ -300,7 +301,7 @@ std::vector<OpBuilder> Narrowing() {
           .Output("output_max: float")
           .Attr("Tinput: {qint8, quint8, qint32, qint16, quint16}")
           .Shape(RangeShape),
-      OpBuilder("Requantize: Quantized numbers in fewer bits, in a range that is given.")
+      OpBuilder("Requantize: Requantizes numbers to fewer bits, in a given range.")
           .Input("input: Tinput")
           .Input("input_min: float")
           .Input("input_max: float")

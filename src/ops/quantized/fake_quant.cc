@@ -66,7 +66,7 @@ std::vector<OpBuilder> FakeQuants() {
   constexpr char kMin[] = "min: float = -6", kMax[] = "max: float = 6";
   return {
       WithFakeQuantAttrs(
-          OpBuilder("FakeQuantWithMinMaxArgs: Rounds to what quantised numbers of a fixed range can hold.")
+          OpBuilder("FakeQuantWithMinMaxArgs: Rounds to the values of a quantised type with a fixed range.")
               .Input("inputs: float")
               .Output("outputs: float")
               .Attr(kMin)
@@ -82,12 +82,12 @@ std::vector<OpBuilder> FakeQuants() {
               .Attr(kMax))
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
-      FakeQuantWithVars(
-          "FakeQuantWithMinMaxVars: Rounds to what quantised numbers of a range that is computed can hold.",
-          false),
+      FakeQuantWithVars("FakeQuantWithMinMaxVars: Rounds to the values of a quantised type with a range "
+                        "computed at run time.",
+                        false),
       FakeQuantWithVars("FakeQuantWithMinMaxVarsGradient: The gradient of FakeQuantWithMinMaxVars.", true),
-      FakeQuantWithVars("FakeQuantWithMinMaxVarsPerChannel: Rounds to what quantised numbers can hold, with "
-                        "a range for each channel.",
+      FakeQuantWithVars("FakeQuantWithMinMaxVarsPerChannel: Rounds to the values of a quantised type with a "
+                        "range for each channel.",
                         false),
       FakeQuantWithVars(
           "FakeQuantWithMinMaxVarsPerChannelGradient: The gradient of FakeQuantWithMinMaxVarsPerChannel.",

@@ -16,7 +16,7 @@ Status QuantizedShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Quantizations() {
   return {
-      OpBuilder("Dequantize: Quantized numbers as floats, by the range that they stand for.")
+      OpBuilder("Dequantize: Converts quantized numbers of a given range to floats.")
           .Input("input: T")
           .Input("min_range: float")
           .Input("max_range: float")
@@ -24,8 +24,7 @@ std::vector<OpBuilder> Quantizations() {
           .Attr("T: {qint8, quint8, qint32, qint16, quint16}")
           .Attr("mode: {'MIN_COMBINED', 'MIN_FIRST', 'SCALED'} = 'MIN_COMBINED'")
           .Shape(QuantizedShape),
-      OpBuilder(
-          "QuantizeAndDequantize: Rounds floats to what a quantized type can hold, and gives them as floats.")
+      OpBuilder("QuantizeAndDequantize: Quantizes floats and converts them back to floats.")
           .Input("input: T")
           .Output("output: T")
           .Attr("signed_input: bool = true")
@@ -36,8 +35,7 @@ std::vector<OpBuilder> Quantizations() {
           .Attr("T: {bfloat16, half, float, double}")
           .Deprecated(22, "Replaced by QuantizeAndDequantizeV2")
           .Shape(QuantizedShape),
-      OpBuilder("QuantizeAndDequantizeV2: Rounds floats to what a quantized type can hold, and gives them as "
-                "floats.")
+      OpBuilder("QuantizeAndDequantizeV2: Quantizes floats and converts them back to floats.")
           .Input("input: T")
           .Input("input_min: T")
           .Input("input_max: T")
@@ -49,8 +47,8 @@ std::vector<OpBuilder> Quantizations() {
           .Attr("round_mode: {'HALF_TO_EVEN', 'HALF_UP'} = 'HALF_TO_EVEN'")
           .Attr("narrow_range: bool = false")
           .Shape(QuantizedShape),
-      OpBuilder("QuantizeAndDequantizeV3: Rounds floats to what a number of bits given at run time can hold, "
-                "and gives them as floats.")
+      OpBuilder("QuantizeAndDequantizeV3: Quantizes floats to a number of bits given at run time and "
+                "converts them back to floats.")
           .Input("input: T")
           .Input("input_min: T")
           .Input("input_max: T")
@@ -61,7 +59,7 @@ std::vector<OpBuilder> Quantizations() {
           .Attr("T: {bfloat16, half, float, double}")
           .Attr("narrow_range: bool = false")
           .Shape(QuantizedShape),
-      OpBuilder("QuantizeV2: Floats as quantized numbers, by the range that they stand for.")
+      OpBuilder("QuantizeV2: Quantizes floats of a given range.")
           .Input("input: float")
           .Input("min_range: float")
           .Input("max_range: float")

@@ -123,7 +123,7 @@ std::vector<OpBuilder> Ragged() {
           .Attr("Tsplits: {int32, int64} = DT_INT64")
           .Shape(RaggedRangeShape)
           .NotDifferentiable(),
-      OpBuilder("RaggedTensorFromVariant: Ragged tensors out of elements that hold them, as one.")
+      OpBuilder("RaggedTensorFromVariant: Decodes variants into one ragged tensor.")
           .Input("encoded_ragged: variant")
           .Output("output_nested_splits: output_ragged_rank * Tsplits")
           .Output("output_dense_values: Tvalues")
@@ -143,8 +143,7 @@ std::vector<OpBuilder> Ragged() {
           .Attr("T: type")
           .Attr("Tsplits: {int32, int64} = DT_INT64")
           .Shape(RaggedToSparseShape),
-      OpBuilder("RaggedTensorToTensor: A ragged tensor as a dense one, with a default value behind the ends "
-                "of rows.")
+      OpBuilder("RaggedTensorToTensor: A ragged tensor as a dense one, padded with a default value.")
           .Input("shape: Tshape")
           .Input("values: T")
           .Input("default_value: T")
@@ -156,7 +155,7 @@ std::vector<OpBuilder> Ragged() {
           .Attr("num_row_partition_tensors: int >= 1")
           .Attr("row_partition_types: list(string)")
           .Shape(RaggedToTensorShape),
-      OpBuilder("RaggedTensorToVariant: A ragged tensor, or each of its rows, as one element.")
+      OpBuilder("RaggedTensorToVariant: Encodes a ragged tensor, or each of its rows, as a variant.")
           .Input("rt_nested_splits: RAGGED_RANK * Tsplits")
           .Input("rt_dense_values: Tvalues")
           .Output("encoded_ragged: variant")

@@ -103,10 +103,10 @@ OpBuilder Random(const char* name) {
 std::vector<OpBuilder> RandomOps() {
   return {
       Random("RandomStandardNormal: Random numbers of the normal distribution.").NotDifferentiable(),
-      Random("RandomUniform: Random numbers from 0 to 1.").NotDifferentiable(),
+      Random("RandomUniform: Uniform random numbers in [0, 1).").NotDifferentiable(),
       Random("TruncatedNormal: Random numbers of the normal distribution within two standard deviations.")
           .NotDifferentiable(),
-      OpBuilder("RandomUniformInt: Random whole numbers between two.")
+      OpBuilder("RandomUniformInt: Uniform random integers in [minval, maxval).")
           .Input("shape: T")
           .Input("minval: Tout")
           .Input("maxval: Tout")
@@ -119,7 +119,7 @@ std::vector<OpBuilder> RandomOps() {
           .Shape(RandomUniformIntShape)
           .Traits(kGenerator)
           .NotDifferentiable(),
-      OpBuilder("RandomShuffle: The rows of a tensor in another order, by chance.")
+      OpBuilder("RandomShuffle: The rows of a tensor in random order.")
           .Input("value: T")
           .Output("output: T")
           .Attr("seed: int = 0")
@@ -128,7 +128,7 @@ std::vector<OpBuilder> RandomOps() {
           .Stateful()
           .Shape(shape_fns::Unchanged)
           .NotDifferentiable(),
-      OpBuilder("Multinomial: Draws classes by chance, by the logarithms of their probabilities.")
+      OpBuilder("Multinomial: Samples classes by the logarithms of their probabilities.")
           .Input("logits: T")
           .Input("num_samples: int32")
           .Output("output: output_dtype")
@@ -195,7 +195,7 @@ std::vector<OpBuilder> RandomOps() {
 // The ops whose numbers depend only on a seed input.
 std::vector<OpBuilder> StatelessRandomOps() {
   return {
-      OpBuilder("StatelessRandomUniform: Random numbers from 0 to 1, the same for the same seed.")
+      OpBuilder("StatelessRandomUniform: Uniform random numbers in [0, 1), determined by a seed.")
           .Input("shape: T")
           .Input("seed: Tseed")
           .Output("output: dtype")
@@ -203,8 +203,7 @@ std::vector<OpBuilder> StatelessRandomOps() {
           .Attr("T: {int32, int64} = DT_INT32")
           .Attr("Tseed: {int32, int64} = DT_INT64")
           .Shape(StatelessShape),
-      OpBuilder(
-          "StatelessRandomNormal: Random numbers of the normal distribution, the same for the same seed.")
+      OpBuilder("StatelessRandomNormal: Random numbers of the normal distribution, determined by a seed.")
           .Input("shape: T")
           .Input("seed: Tseed")
           .Output("output: dtype")
@@ -213,7 +212,7 @@ std::vector<OpBuilder> StatelessRandomOps() {
           .Attr("Tseed: {int32, int64} = DT_INT64")
           .Shape(StatelessShape),
       OpBuilder("StatelessTruncatedNormal: Random numbers of the normal distribution within two standard "
-                "deviations, the same for the same seed.")
+                "deviations, determined by a seed.")
           .Input("shape: T")
           .Input("seed: Tseed")
           .Output("output: dtype")
@@ -221,7 +220,8 @@ std::vector<OpBuilder> StatelessRandomOps() {
           .Attr("T: {int32, int64} = DT_INT32")
           .Attr("Tseed: {int32, int64} = DT_INT64")
           .Shape(StatelessShape),
-      OpBuilder("StatelessRandomUniformInt: Without effects: Random whole numbers between two.")
+      OpBuilder(
+          "StatelessRandomUniformInt: Uniform random integers in [minval, maxval), determined by a seed.")
           .Input("shape: T")
           .Input("seed: Tseed")
           .Input("minval: dtype")
@@ -231,7 +231,8 @@ std::vector<OpBuilder> StatelessRandomOps() {
           .Attr("T: {int32, int64}")
           .Attr("Tseed: {int32, int64} = DT_INT64")
           .Shape(StatelessUniformIntShape),
-      OpBuilder("StatelessMultinomial: Draws classes by chance, the same for the same seed.")
+      OpBuilder("StatelessMultinomial: Samples classes by the logarithms of their probabilities, determined "
+                "by a seed.")
           .Input("logits: T")
           .Input("num_samples: int32")
           .Input("seed: Tseed")
@@ -246,7 +247,7 @@ std::vector<OpBuilder> StatelessRandomOps() {
 // The ops of generators that are variables.
 std::vector<OpBuilder> StatefulRandomOps() {
   return {
-      OpBuilder("StatefulUniform: Random numbers from 0 to 1, by a generator in a variable.")
+      OpBuilder("StatefulUniform: Uniform random numbers in [0, 1), by a generator in a variable.")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -289,7 +290,8 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("StatefulUniformFullInt: Random whole numbers of any size, by a generator in a variable.")
+      OpBuilder("StatefulUniformFullInt: Uniform random integers over the whole range of the type, by a "
+                "generator in a variable.")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -299,7 +301,8 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("StatefulRandomBinomial: How many of some trials succeed, by a generator in a variable.")
+      OpBuilder("StatefulRandomBinomial: Random numbers of the binomial distribution, by a generator in a "
+                "variable.")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: S")
@@ -312,7 +315,8 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulBinomialShape)
           .Traits(kEffect),
-      OpBuilder("StatefulUniformInt: Random whole numbers between two, by a generator in a variable.")
+      OpBuilder(
+          "StatefulUniformInt: Uniform random integers in [minval, maxval), by a generator in a variable.")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -324,7 +328,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("NonDeterministicInts: Random whole numbers that differ each time.")
+      OpBuilder("NonDeterministicInts: Random integers that differ on each run.")
           .Input("shape: shape_dtype")
           .Output("output: dtype")
           .Attr("dtype: type = DT_INT64")
@@ -332,7 +336,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(RandomShape)
           .Traits(kGenerator),
-      OpBuilder("RngSkip: Moves the state of a random generator forward.")
+      OpBuilder("RngSkip: Advances the state of a random generator.")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("delta: int64")

@@ -123,7 +123,7 @@ Status EditDistanceShape(InferenceContext& c) {
 
 std::vector<OpBuilder> ManySteps() {
   return {
-      OpBuilder("BlockLSTM: The steps of an LSTM over a sequence, as one op.")
+      OpBuilder("BlockLSTM: An LSTM over a whole sequence, as one op.")
           .Input("seq_len_max: int64")
           .Input("x: T")
           .Input("cs_prev: T")
@@ -145,7 +145,7 @@ std::vector<OpBuilder> ManySteps() {
           .Attr("use_peephole: bool = false")
           .Attr("T: {half, float}")
           .Shape(BlockLstmShape),
-      OpBuilder("BlockLSTMV2: The steps of an LSTM over a sequence, as one op.")
+      OpBuilder("BlockLSTMV2: An LSTM over a whole sequence, as one op.")
           .Input("seq_len_max: int64")
           .Input("x: T")
           .Input("cs_prev: T")
@@ -317,8 +317,7 @@ std::vector<OpBuilder> OneStep() {
 
 std::vector<OpBuilder> Sequences() {
   return {
-      OpBuilder("CTCBeamSearchDecoder: The likeliest labels of a sequence, by a search that keeps several at "
-                "a time.")
+      OpBuilder("CTCBeamSearchDecoder: The likeliest labels of a sequence, by beam search.")
           .Input("inputs: T")
           .Input("sequence_length: int32")
           .Output("decoded_indices: top_paths * int64")
@@ -342,8 +341,7 @@ std::vector<OpBuilder> Sequences() {
           .Attr("T: {float, double} = DT_FLOAT")
           .Shape(GreedyDecoderShape)
           .NotDifferentiable(),
-      OpBuilder(
-          "CTCLoss: How unlikely given labels are for a sequence, whatever their places, and its gradient.")
+      OpBuilder("CTCLoss: The CTC loss (negative log-likelihood of label sequences), and its gradient.")
           .Input("inputs: T")
           .Input("labels_indices: int64")
           .Input("labels_values: int32")
@@ -355,7 +353,7 @@ std::vector<OpBuilder> Sequences() {
           .Attr("ignore_longer_outputs_than_inputs: bool = false")
           .Attr("T: {float, double} = DT_FLOAT")
           .Shape(CtcLossShape),
-      OpBuilder("CTCLossV2: As CTCLoss, with the first class as the one that is no label.")
+      OpBuilder("CTCLossV2: CTCLoss with the first class as the blank label.")
           .Input("inputs: float")
           .Input("labels_indices: int64")
           .Input("labels_values: int32")
@@ -366,7 +364,7 @@ std::vector<OpBuilder> Sequences() {
           .Attr("ctc_merge_repeated: bool = true")
           .Attr("ignore_longer_outputs_than_inputs: bool = false")
           .Shape(CtcLossShape),
-      OpBuilder("EditDistance: How many changes make one sequence of another.")
+      OpBuilder("EditDistance: The edit distance (Levenshtein distance) between sequences.")
           .Input("hypothesis_indices: int64")
           .Input("hypothesis_values: T")
           .Input("hypothesis_shape: int64")

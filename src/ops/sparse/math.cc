@@ -156,7 +156,7 @@ std::vector<OpBuilder> SparseSums() {
           .Attr("T: numbertype")
           .Attr("Treal: realnumbertype")
           .Shape(SparseAddShape),
-      OpBuilder("SparseAddGrad: The gradient of the sum of two sparse tensors, for the values of each.")
+      OpBuilder("SparseAddGrad: The gradient of SparseAdd with respect to the values of both inputs.")
           .Input("backprop_val_grad: T")
           .Input("a_indices: int64")
           .Input("b_indices: int64")
@@ -167,7 +167,7 @@ std::vector<OpBuilder> SparseSums() {
           .Shape(SparseAddGradShape)
           .NotDifferentiable(),
       OpBuilder(
-          "SparseDenseCwiseAdd: The values of a sparse tensor plus those of a dense one at their places.")
+          "SparseDenseCwiseAdd: The values of a sparse tensor plus those of a dense one at the same indices.")
           .Input("sp_indices: int64")
           .Input("sp_values: T")
           .Input("sp_shape: int64")
@@ -175,8 +175,8 @@ std::vector<OpBuilder> SparseSums() {
           .Output("output: T")
           .Attr("T: numbertype")
           .Shape(SparseValuesShape),
-      OpBuilder("SparseDenseCwiseDiv: The values of a sparse tensor divided by those of a dense one at their "
-                "places.")
+      OpBuilder("SparseDenseCwiseDiv: The values of a sparse tensor divided by those of a dense one at the "
+                "same indices.")
           .Input("sp_indices: int64")
           .Input("sp_values: T")
           .Input("sp_shape: int64")
@@ -184,8 +184,8 @@ std::vector<OpBuilder> SparseSums() {
           .Output("output: T")
           .Attr("T: numbertype")
           .Shape(SparseValuesShape),
-      OpBuilder(
-          "SparseDenseCwiseMul: The values of a sparse tensor times those of a dense one at their places.")
+      OpBuilder("SparseDenseCwiseMul: The values of a sparse tensor times those of a dense one at the same "
+                "indices.")
           .Input("sp_indices: int64")
           .Input("sp_values: T")
           .Input("sp_shape: int64")
@@ -241,7 +241,7 @@ std::vector<OpBuilder> SparseReductions() {
           .Attr("T: numbertype")
           .Shape(AnySparseShape)
           .NotDifferentiable(),
-      OpBuilder("SparseSliceGrad: The gradient of a part of a sparse tensor, for the values of the whole.")
+      OpBuilder("SparseSliceGrad: The gradient of SparseSlice with respect to the values of its input.")
           .Input("backprop_val_grad: T")
           .Input("input_indices: int64")
           .Input("input_start: int64")
@@ -250,14 +250,14 @@ std::vector<OpBuilder> SparseReductions() {
           .Attr("T: numbertype")
           .Shape(SparseSliceGradShape)
           .NotDifferentiable(),
-      OpBuilder("SparseSoftmax: Softmax over the values that rows of a sparse tensor have.")
+      OpBuilder("SparseSoftmax: Softmax over the values of each row of a sparse tensor.")
           .Input("sp_indices: int64")
           .Input("sp_values: T")
           .Input("sp_shape: int64")
           .Output("output: T")
           .Attr("T: {float, double}")
           .Shape(SparseValuesShape),
-      OpBuilder("SparseSparseMaximum: The larger ones of two sparse tensors, element by element.")
+      OpBuilder("SparseSparseMaximum: The element-wise maximum of two sparse tensors.")
           .Input("a_indices: int64")
           .Input("a_values: T")
           .Input("a_shape: int64")
@@ -268,7 +268,7 @@ std::vector<OpBuilder> SparseReductions() {
           .Output("output_values: T")
           .Attr("T: realnumbertype")
           .Shape(SparseExtremumShape),
-      OpBuilder("SparseSparseMinimum: The smaller ones of two sparse tensors, element by element.")
+      OpBuilder("SparseSparseMinimum: The element-wise minimum of two sparse tensors.")
           .Input("a_indices: int64")
           .Input("a_values: T")
           .Input("a_shape: int64")
@@ -319,7 +319,7 @@ std::vector<OpBuilder> SetOps() {
           .Attr("T: {int8, int16, int32, int64, uint8, uint16, string}")
           .Shape(SetOperationShape)
           .NotDifferentiable(),
-      OpBuilder("SetSize: How many different values each row of a sparse tensor has.")
+      OpBuilder("SetSize: The number of distinct values in each row of a sparse tensor.")
           .Input("set_indices: int64")
           .Input("set_values: T")
           .Input("set_shape: int64")

@@ -196,7 +196,7 @@ Status SparseCrossShape(InferenceContext& c) {
 
 std::vector<OpBuilder> SparseRearranging() {
   return {
-      OpBuilder("SparseToDense: A dense tensor with values at the given places, and a default elsewhere.")
+      OpBuilder("SparseToDense: A dense tensor with values at the given indices, and a default elsewhere.")
           .Input("sparse_indices: Tindices")
           .Input("output_shape: Tindices")
           .Input("sparse_values: T")
@@ -206,7 +206,7 @@ std::vector<OpBuilder> SparseRearranging() {
           .Attr("T: type")
           .Attr("Tindices: {int32, int64}")
           .Shape(SparseToDenseShape),
-      OpBuilder("SparseReorder: A sparse tensor with its elements in the usual order.")
+      OpBuilder("SparseReorder: A sparse tensor with its elements in row-major order.")
           .Input("input_indices: int64")
           .Input("input_values: T")
           .Input("input_shape: int64")
@@ -222,7 +222,7 @@ std::vector<OpBuilder> SparseRearranging() {
           .Output("output_shape: int64")
           .Shape(SparseReshapeShape)
           .NotDifferentiable(),
-      OpBuilder("SparseFillEmptyRows: A sparse tensor with a default in rows that have nothing.")
+      OpBuilder("SparseFillEmptyRows: A sparse tensor with a default value in empty rows.")
           .Input("indices: int64")
           .Input("values: T")
           .Input("dense_shape: int64")
@@ -314,7 +314,7 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("adjoint_a: bool = false")
           .Attr("adjoint_b: bool = false")
           .Shape(SparseMatMulShape),
-      OpBuilder("SparseSegmentSum: The sum of chosen rows with one segment number.")
+      OpBuilder("SparseSegmentSum: The sum of the selected rows of each segment.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -323,7 +323,7 @@ std::vector<OpBuilder> SparseArithmetic() {
               "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentMean: The mean of chosen rows with one segment number.")
+      OpBuilder("SparseSegmentMean: The mean of the selected rows of each segment.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -331,8 +331,8 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("T: {float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentSqrtN: The sum of chosen rows with one segment number, divided by the root of "
-                "their count.")
+      OpBuilder("SparseSegmentSqrtN: The sum of the selected rows of each segment, divided by the square "
+                "root of their number.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -340,8 +340,8 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("T: {float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentSumWithNumSegments: The sum of chosen rows with one segment number, of so many "
-                "segments.")
+      OpBuilder("SparseSegmentSumWithNumSegments: The sum of the selected rows of each segment, with a given "
+                "number of segments.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -352,8 +352,8 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentMeanWithNumSegments: The mean of chosen rows with one segment number, of so "
-                "many segments.")
+      OpBuilder("SparseSegmentMeanWithNumSegments: The mean of the selected rows of each segment, with a "
+                "given number of segments.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -363,8 +363,8 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentSqrtNWithNumSegments: The sum of chosen rows with one segment number, divided "
-                "by the root of their count, of so many segments.")
+      OpBuilder("SparseSegmentSqrtNWithNumSegments: The sum of the selected rows of each segment, divided by "
+                "the square root of their number, with a given number of segments.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -423,7 +423,7 @@ std::vector<OpBuilder> SparseStorage() {
           .Attr("dtype: type")
           .Shape(DeserializeManySparseShape)
           .NotDifferentiable(),
-      OpBuilder("DeserializeSparse: Sparse tensors out of their serialised form.")
+      OpBuilder("DeserializeSparse: Parses serialised sparse tensors.")
           .Input("serialized_sparse: Tserialized")
           .Output("sparse_indices: int64")
           .Output("sparse_values: dtype")
@@ -432,7 +432,8 @@ std::vector<OpBuilder> SparseStorage() {
           .Attr("Tserialized: {string, variant} = DT_STRING")
           .Shape(DeserializeSparseShape)
           .NotDifferentiable(),
-      OpBuilder("AddSparseToTensorsMap: Keeps a sparse tensor in a map of the session, and gives its handle.")
+      OpBuilder(
+          "AddSparseToTensorsMap: Stores a sparse tensor in a map of the session and returns its handle.")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
@@ -444,8 +445,8 @@ std::vector<OpBuilder> SparseStorage() {
           .Shape(AddSparseShape)
           .Traits(kEffect)
           .NotDifferentiable(),
-      OpBuilder("AddManySparseToTensorsMap: Keeps the rows of a sparse tensor in a map of the session, and "
-                "gives a handle for each.")
+      OpBuilder("AddManySparseToTensorsMap: Stores the rows of a sparse tensor in a map of the session and "
+                "returns a handle for each.")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
@@ -457,7 +458,8 @@ std::vector<OpBuilder> SparseStorage() {
           .Shape(AddManySparseShape)
           .Traits(kEffect)
           .NotDifferentiable(),
-      OpBuilder("TakeManySparseFromTensorsMap: Takes sparse tensors out of the session's map, as one.")
+      OpBuilder("TakeManySparseFromTensorsMap: Removes sparse tensors from a map of the session, and joins "
+                "them into one.")
           .Input("sparse_handles: int64")
           .Output("sparse_indices: int64")
           .Output("sparse_values: dtype")

@@ -122,7 +122,7 @@ std::vector<OpBuilder> Handles() {
           .Stateful()
           .Shape(VariableShapeShape)
           .Traits(kCheap),
-      OpBuilder("DestroyResourceOp: Drops a resource.")
+      OpBuilder("DestroyResourceOp: Deletes a resource.")
           .Input("resource: resource")
           .Attr("ignore_lookup_error: bool = true")
           .Stateful()
@@ -140,7 +140,7 @@ std::vector<OpBuilder> Accesses() {
           .Stateful()
           .Shape(ReadVariableShape)
           .Traits(kAliasing),
-      AssignVariable("AssignVariableOp: Gives a resource variable a value."),
+      AssignVariable("AssignVariableOp: Assigns a value to a resource variable."),
       AssignVariable("AssignAddVariableOp: Adds a value to a resource variable."),
       AssignVariable("AssignSubVariableOp: Subtracts a value from a resource variable."),
       OpBuilder("ResourceGather: Rows of a resource variable, by index.")
@@ -161,25 +161,22 @@ std::vector<OpBuilder> Accesses() {
           .Attr("Tindices: {int32, int64}")
           .Stateful()
           .Shape(ResourceGatherNdShape),
-      ResourceScatter("ResourceScatterAdd: On a resource variable: Adds to rows of a variable, by index.",
+      ResourceScatter("ResourceScatterAdd: Adds to rows of a resource variable, by index.", kResourceNumber),
+      ResourceScatter("ResourceScatterSub: Subtracts from rows of a resource variable, by index.",
                       kResourceNumber),
+      ResourceScatter("ResourceScatterMul: Multiplies rows of a resource variable, by index.",
+                      kResourceNumber),
+      ResourceScatter("ResourceScatterDiv: Divides rows of a resource variable, by index.", kResourceNumber),
       ResourceScatter(
-          "ResourceScatterSub: On a resource variable: Subtracts from rows of a variable, by index.",
+          "ResourceScatterMin: Lowers rows of a resource variable to at most the updates, by index.",
           kResourceNumber),
-      ResourceScatter("ResourceScatterMul: On a resource variable: Multiplies rows of a variable, by index.",
-                      kResourceNumber),
-      ResourceScatter("ResourceScatterDiv: On a resource variable: Divides rows of a variable, by index.",
-                      kResourceNumber),
-      ResourceScatter("ResourceScatterMin: On a resource variable: Lowers rows of a variable to at most the "
-                      "updates, by index.",
-                      kResourceNumber),
-      ResourceScatter("ResourceScatterMax: On a resource variable: Raises rows of a variable to at least the "
-                      "updates, by index.",
-                      kResourceNumber),
-      ResourceScatter("ResourceScatterUpdate: On a resource variable: Replaces rows of a variable, by index.",
+      ResourceScatter(
+          "ResourceScatterMax: Raises rows of a resource variable to at least the updates, by index.",
+          kResourceNumber),
+      ResourceScatter("ResourceScatterUpdate: Replaces rows of a resource variable, by index.",
                       "dtype: type"),
-      OpBuilder("ResourceCountUpTo: On a resource variable: Adds one to a variable, and gives the old value; "
-                "an error at the limit.")
+      OpBuilder("ResourceCountUpTo: Adds one to a resource variable and returns its old value; an error at "
+                "the limit.")
           .Input("resource: resource")
           .Output("output: T")
           .Attr("limit: int")

@@ -121,8 +121,8 @@ OpBuilder StridedSliceAssign(const char* name, const char* ref) {
 
 std::vector<OpBuilder> StateOps() {
   return {
-      Variable("Variable: A variable; steps share it.").Shape(LegacyVariableShape),
-      Variable("VariableV2: A variable; steps share it.").Shape(shape_fns::Explicit),
+      Variable("Variable: A variable, which keeps its value between steps.").Shape(LegacyVariableShape),
+      Variable("VariableV2: A variable, which keeps its value between steps.").Shape(shape_fns::Explicit),
       OpBuilder("IsVariableInitialized: Whether a variable has a value.")
           .Input("ref: Ref(dtype)")
           .Output("is_initialized: bool")
@@ -130,7 +130,7 @@ std::vector<OpBuilder> StateOps() {
           .AllowsUninitializedInput()
           .Shape(shape_fns::Scalar)
           .Traits({.cheap = true, .never_fold = true}),
-      OpBuilder("Assign: Gives a variable a value, and the variable back.")
+      OpBuilder("Assign: Assigns a value to a variable and returns the variable.")
           .Input("ref: Ref(T)")
           .Input("value: T")
           .Output("output_ref: Ref(T)")
@@ -150,26 +150,26 @@ std::vector<OpBuilder> StateOps() {
           .Stateful()
           .Shape(shape_fns::Explicit)
           .Traits({.cheap = true, .generator = true}),
-      OpBuilder("DestroyTemporaryVariable: The value of a temporary variable, which is gone then.")
+      OpBuilder(
+          "DestroyTemporaryVariable: Returns the value of a temporary variable and deletes the variable.")
           .Input("ref: Ref(T)")
           .Output("value: T")
           .Attr(kAnyType)
           .Attr("var_name: string")
           .Shape(SameVariableShape)
           .Traits(kEffect),
-      OpBuilder("CountUpTo: Adds one to a variable, and gives the old value; an error at the limit.")
+      OpBuilder("CountUpTo: Adds one to a variable and returns its old value; an error at the limit.")
           .Input("ref: Ref(T)")
           .Output("output: T")
           .Attr("limit: int")
           .Attr("T: {int32, int64}")
           .Shape(CountUpToShape)
           .Traits(kEffect),
-      StridedSliceAssign("StridedSliceAssign: Gives a part of a variable a value.", "ref: Ref(T)")
+      StridedSliceAssign("StridedSliceAssign: Assigns a value to a slice of a variable.", "ref: Ref(T)")
           .Output("output_ref: Ref(T)")
           .Shape(SameVariableShape),
-      StridedSliceAssign(
-          "ResourceStridedSliceAssign: On a resource variable: Gives a part of a variable a value.",
-          "ref: resource")
+      StridedSliceAssign("ResourceStridedSliceAssign: Assigns a value to a slice of a resource variable.",
+                         "ref: resource")
           .Stateful()
           .Shape(shape_fns::NoOutputs),
   };
@@ -184,28 +184,28 @@ std::vector<OpBuilder> SessionOps() {
   };
   const auto handle = [](InferenceContext& c) { return c.WithRank(c.input(0), 0).status(); };
   return {
-      OpBuilder("GetSessionHandle: Keeps a tensor in the session, and gives a handle for it.")
+      OpBuilder("GetSessionHandle: Stores a tensor in the session and returns a handle to it.")
           .Input("value: T")
           .Output("handle: string")
           .Attr(kAnyType)
           .Stateful()
           .Shape(shape_fns::Scalar)
           .Traits(kEffect),
-      OpBuilder("GetSessionHandleV2: Keeps a tensor in the session, and gives a handle for it.")
+      OpBuilder("GetSessionHandleV2: Stores a tensor in the session and returns a handle to it.")
           .Input("value: T")
           .Output("handle: resource")
           .Attr(kAnyType)
           .Stateful()
           .Shape(shape_fns::Scalar)
           .Traits(kEffect),
-      OpBuilder("GetSessionTensor: The tensor that the session keeps by a handle.")
+      OpBuilder("GetSessionTensor: The tensor in the session that has a given handle.")
           .Input("handle: string")
           .Output("value: dtype")
           .Attr("dtype: type")
           .Stateful()
           .Shape(unknown)
           .Traits({.cheap = true, .never_fold = true}),
-      OpBuilder("DeleteSessionTensor: Forgets a tensor that the session keeps.")
+      OpBuilder("DeleteSessionTensor: Deletes the tensor in the session that has a given handle.")
           .Input("handle: string")
           .Stateful()
           .Shape(handle)
@@ -231,12 +231,12 @@ std::vector<OpBuilder> ScatterOps() {
       ScatterNd("ScatterNdSub: Subtracts from slices of a variable, by vectors of indices.", kNumber,
                 kNotLocked),
       ScatterNd("ScatterNdUpdate: Replaces slices of a variable, by vectors of indices.", kAnyType, kLocked),
-      ResourceScatterNd("ResourceScatterNdAdd: On a resource variable: Adds to slices of a variable, by "
-                        "vectors of indices."),
-      ResourceScatterNd("ResourceScatterNdSub: On a resource variable: Subtracts from slices of a variable, "
-                        "by vectors of indices."),
-      ResourceScatterNd("ResourceScatterNdUpdate: On a resource variable: Replaces slices of a variable, by "
-                        "vectors of indices."),
+      ResourceScatterNd(
+          "ResourceScatterNdAdd: Adds to slices of a resource variable, by vectors of indices."),
+      ResourceScatterNd(
+          "ResourceScatterNdSub: Subtracts from slices of a resource variable, by vectors of indices."),
+      ResourceScatterNd(
+          "ResourceScatterNdUpdate: Replaces slices of a resource variable, by vectors of indices."),
   };
 }
 

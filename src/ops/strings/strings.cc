@@ -49,17 +49,19 @@ Status RegexShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Hashing() {
   return {
-      OpBuilder("StringToHashBucket: A number below n for each string, by its hash.")
+      OpBuilder("StringToHashBucket: The hash bucket of each string, a number below num_buckets.")
           .Input("string_tensor: string")
           .Output("output: int64")
           .Attr("num_buckets: int >= 1")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringToHashBucketFast: A number below n for each string, by a fast hash.")
+      OpBuilder("StringToHashBucketFast: The hash bucket of each string by a fast hash, a number below "
+                "num_buckets.")
           .Input("input: string")
           .Output("output: int64")
           .Attr("num_buckets: int >= 1")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringToHashBucketStrong: A number below n for each string, by a hash with a key.")
+      OpBuilder("StringToHashBucketStrong: The hash bucket of each string by a keyed hash, a number below "
+                "num_buckets.")
           .Input("input: string")
           .Output("output: int64")
           .Attr("num_buckets: int >= 1")
@@ -113,7 +115,7 @@ std::vector<OpBuilder> Splitting() {
           .Output("shape: int64")
           .Attr("maxsplit: int = -1")
           .Shape(StringSplitShape),
-      OpBuilder("Substr: Parts of strings, by position and length.")
+      OpBuilder("Substr: Substrings, by position and length.")
           .Input("input: string")
           .Input("pos: T")
           .Input("len: T")
@@ -121,7 +123,7 @@ std::vector<OpBuilder> Splitting() {
           .Attr("T: {int32, int64}")
           .Attr("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
           .Shape(SubstrShape),
-      OpBuilder("UnsortedSegmentJoin: Joins the strings with one segment number.")
+      OpBuilder("UnsortedSegmentJoin: Joins the strings of each segment.")
           .Input("inputs: string")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -161,7 +163,7 @@ std::vector<OpBuilder> Rewriting() {
           .Input("input: string")
           .Output("output: string")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("RegexReplace: Strings with what matches a pattern replaced.")
+      OpBuilder("RegexReplace: Replaces the matches of a pattern in strings.")
           .Input("input: string")
           .Input("pattern: string")
           .Input("rewrite: string")
@@ -173,7 +175,7 @@ std::vector<OpBuilder> Rewriting() {
           .Input("pattern: string")
           .Output("output: bool")
           .Shape(RegexShape),
-      OpBuilder("StaticRegexReplace: Strings with what matches a fixed pattern replaced.")
+      OpBuilder("StaticRegexReplace: Replaces the matches of a fixed pattern in strings.")
           .Input("input: string")
           .Output("output: string")
           .Attr("pattern: string")
@@ -185,7 +187,7 @@ std::vector<OpBuilder> Rewriting() {
           .Output("output: bool")
           .Attr("pattern: string")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringStrip: Strings without blanks around them.")
+      OpBuilder("StringStrip: Strings without leading and trailing whitespace.")
           .Input("input: string")
           .Output("output: string")
           .Shape(shape_fns::Unchanged),

@@ -35,7 +35,7 @@ std::vector<OpBuilder> Unicode() {
           .Attr("replace_control_characters: bool = false")
           .Attr("Tsplits: {int32, int64} = DT_INT64")
           .Shape(UnicodeDecodeShape),
-      OpBuilder("UnicodeDecodeWithOffsets: The code points of strings, and where each begins in its string.")
+      OpBuilder("UnicodeDecodeWithOffsets: The code points of strings, and the offset of each in its string.")
           .Input("input: string")
           .Output("row_splits: Tsplits")
           .Output("char_values: int32")
@@ -55,7 +55,7 @@ std::vector<OpBuilder> Unicode() {
           .Attr("replacement_char: int = 65533")
           .Attr("Tsplits: {int32, int64} = DT_INT64")
           .Shape(UnicodeEncodeShape),
-      OpBuilder("UnicodeScript: The number of the script that each code point is of, as ICU numbers them.")
+      OpBuilder("UnicodeScript: The script of each code point, as a number of ICU.")
           .Input("input: int32")
           .Output("output: int32")
           .Shape(shape_fns::Unchanged),

@@ -158,7 +158,7 @@ OpBuilder OnArray(const Version& v, const char* name, int deprecated = 16) {
 
 OpBuilder NamedArray(const Version& v) {
   const bool first = v.suffix[0] == '\0';
-  OpBuilder op(WithSuffix("TensorArray: An array of tensors of one step.", v.suffix));
+  OpBuilder op(WithSuffix("TensorArray: An array of tensors that lives within a step.", v.suffix));
   op.Input("size: int32").Output(StrCat("handle: ", v.handle_type)).Attr("dtype: type");
   if (!first) op.Attr("element_shape: shape = { unknown_rank: true }");
   op.Attr("dynamic_size: bool = false")
@@ -187,7 +187,7 @@ std::vector<OpBuilder> Arrays() {
   return {
       NamedArray(kByReference),
       NamedArray(kByName),
-      OpBuilder("TensorArrayV3: An array of tensors of one step.")
+      OpBuilder("TensorArrayV3: An array of tensors that lives within a step.")
           .Input("size: int32")
           .Output("handle: resource")
           .Output("flow: float")
@@ -242,7 +242,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Attr(kAnyType)
           .Shape(WriteShape)
           .Traits({.cheap = true, .has_side_effects = true}),
-      OnArray(v, "TensorArrayGather: Tensors of an array, by index, along a new dimension.")
+      OnArray(v, "TensorArrayGather: Tensors of an array, by index, stacked along a new dimension.")
           .Input("indices: int32")
           .Input("flow_in: float")
           .Output("value: dtype")
@@ -280,7 +280,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Shape(SizeShape)
           .Traits({.cheap = true, .has_side_effects = !IsResource(v)})
           .NotDifferentiable(),
-      OnArray(v, "TensorArrayClose: Ends an array of tensors.")
+      OnArray(v, "TensorArrayClose: Deletes an array of tensors.")
           .Shape(shape_fns::NoOutputs)
           .Traits(kEffect)
           .NotDifferentiable(),
@@ -290,7 +290,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
 // The ops that only the first version has.
 std::vector<OpBuilder> WholeArrays() {
   return {
-      On(kByReference, "TensorArrayPack: All tensors of an array along a new dimension.")
+      On(kByReference, "TensorArrayPack: All tensors of an array, stacked along a new dimension.")
           .Input("flow_in: float")
           .Output("value: dtype")
           .Attr("dtype: type")
@@ -327,7 +327,7 @@ Status StackShape(InferenceContext& c) {
 
 // `v` has the suffix of the stacks' second version for resources.
 std::vector<OpBuilder> Stacks(const Version& v) {
-  OpBuilder stack(WithSuffix("Stack: A stack of tensors of one step.", v.suffix));
+  OpBuilder stack(WithSuffix("Stack: A stack of tensors that lives within a step.", v.suffix));
   if (IsResource(v)) stack.Input("max_size: int32");
   stack.Output(StrCat("handle: ", v.handle_type))
       .Attr("elem_type: type")
@@ -344,12 +344,12 @@ std::vector<OpBuilder> Stacks(const Version& v) {
           .Attr("swap_memory: bool = false")
           .Shape(PushShape)
           .Traits({.cheap = true, .aliasing = true, .has_side_effects = true}),
-      On(v, "StackPop: Takes the last tensor off a stack.")
+      On(v, "StackPop: Removes the last tensor from a stack and returns it.")
           .Output("elem: elem_type")
           .Attr("elem_type: type")
           .Shape(shape_fns::Unknown)
           .Traits({.cheap = true, .has_side_effects = true}),
-      On(v, "StackClose: Ends a stack.").Shape(shape_fns::NoOutputs).Traits(kEffect),
+      On(v, "StackClose: Deletes a stack.").Shape(shape_fns::NoOutputs).Traits(kEffect),
   };
 }
 

@@ -187,8 +187,7 @@ std::vector<OpBuilder> Elements() {
           .Shape(ElementShapeShape)
           .Traits(kList)
           .NotDifferentiable(),
-      OpBuilder(
-          "TensorListResize: A list with its end cut off or filled up with elements that are not yet set.")
+      OpBuilder("TensorListResize: A list of another length, cut or extended by unset elements.")
           .Input("input_handle: variant")
           .Input("size: int32")
           .Output("output_handle: variant")
@@ -228,7 +227,7 @@ std::vector<OpBuilder> WholeLists() {
           .Attr(kShapeType)
           .Shape(FromTensorShape)
           .Traits(kRows),
-      OpBuilder("TensorListStack: The elements of a list along a new dimension.")
+      OpBuilder("TensorListStack: The elements of a list, stacked along a new dimension.")
           .Input("input_handle: variant")
           .Input("element_shape: int32")
           .Output("tensor: element_dtype")
@@ -236,7 +235,7 @@ std::vector<OpBuilder> WholeLists() {
           .Attr("num_elements: int = -1")
           .Shape(StackShape)
           .Traits(kRows),
-      OpBuilder("TensorListGather: Elements of a list, by index, along a new dimension.")
+      OpBuilder("TensorListGather: Elements of a list, by index, stacked along a new dimension.")
           .Input("input_handle: variant")
           .Input("indices: int32")
           .Input("element_shape: int32")
