@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""setup.sh with a dpkg-query that knows one package, an apt-get that only notes, a sudo that refuses and an id that says who asks."""
+"""setup.sh with stubs of dpkg-query, apt-get, sudo and id."""
 
 import os
 import shutil

@@ -3,14 +3,15 @@
 //
 // The cost of input pipelines. Times are for one element ("items_per_second" counts elements).
 //
+// clang-format off
 //   data/range_map_batch/N    numbers, a map that returns its argument, batches of N, read by Runs
 //   data/range_map_add/N      the same with a map that adds
 //   data/parallel_map/N       the same on N threads
 //   data/prefetch             numbers through a prefetch, in batches of 100
 //   data/records/N            a TFRecord file of 10^6 small Examples, shuffled by 1,000, in batches of N,
-//   parsed
-//                             by two threads, which also read
+//                             parsed by two threads, which also read
 //   data/records_by_hand/N    the baseline: a loop over the engine's readers on the calling thread
+// clang-format on
 #include <benchmark/benchmark.h>
 
 #include <filesystem>

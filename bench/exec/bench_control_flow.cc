@@ -3,11 +3,12 @@
 //
 // The cost of loops and conditions. The last argument of a case is the number of threads.
 //
-//   while_loop/empty/N        N iterations of a loop over one float: compare, add one (counter
-//   ns_per_iteration) while_loop/parallelP/N    8 iterations, P of them at the same time, around a loop of N
-//   iterations; the
+// clang-format off
+//   while_loop/empty/N        N iterations of a loop over one float: compare, add one (counter ns_per_iteration)
+//   while_loop/parallelP/N    8 iterations, P of them at the same time, around a loop of N iterations; the
 //                             counter is the time of an inner iteration
 //   cond/N                    a chain of N conditions with one node in each branch (counter ns_per_cond)
+// clang-format on
 #include <benchmark/benchmark.h>
 
 #include <memory>

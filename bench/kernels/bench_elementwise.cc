@@ -6,15 +6,16 @@
 // counter is the GB/s of the input and the output, which have to be read and written; the limit is limit/copy
 // of bench_vector.
 //
+// clang-format off
 //   chain4/{fused,separate,loop}/N/threads   max(x * a + b, 0) * c
 //   chain8/…                                 four more: a difference, a maximum, a square and a negative
 //   chain8_math/{fused,separate}/…           four of the eight are Exp, Log1p, Tanh and Sigmoid
 //   rows4/{fused,separate}/…                 chain4 of rows of 64, where a, b and c are rows
-//   saved/{one,now}/…                        y = x * a + b and max(y, 0), both fetched: by one node, which
-//   the
+//   saved/{one,now}/…                        y = x * a + b and max(y, 0), both fetched: by one node, which the
 //                                            pass does not make, and by the two nodes that it makes
 //   step/{fused,separate}/1/1                chain8 of one element: the saving without the effect of memory
 //   step_rows/{fused,separate}/128/1         rows4 of two rows
+// clang-format on
 #include <benchmark/benchmark.h>
 
 #include <string>

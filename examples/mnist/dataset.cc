@@ -53,8 +53,7 @@ bool HoldsAnyFile(const std::string& dir) {
 std::string Locate(const DatasetOptions& options) {
   if (options.data_dir == kGenerated) return "";
   if (!options.data_dir.empty()) return options.data_dir;
-  for (const std::string& dir :
-       {options.mnist_dir, std::string("./data/mnist"), std::string("../shared/data/mnist")}) {
+  for (const std::string& dir : {options.mnist_dir, std::string("./data/mnist")}) {
     if (!dir.empty() && HoldsAnyFile(dir)) return dir;
   }
   return "";
@@ -84,7 +83,7 @@ StatusOr<Examples> DecodeIdx(std::span<const uint8_t> image_file, std::span<cons
   MR_ASSIGN_OR_RETURN(const IdxArray images, ParseIdx(image_file, 3, kMaxExamples * kPixels, what));
   if (images.dims[1] != kImageSide || images.dims[2] != kImageSide) {
     return errors::InvalidArgument(what, ": images of ", images.dims[1], " x ", images.dims[2],
-                                   " pixels, wanted 28 x 28");
+                                   " pixels, expected 28 x 28");
   }
   if (images.dims[0] != count) {
     return errors::InvalidArgument(what, ": ", images.dims[0], " images but ", count, " labels");

@@ -40,11 +40,11 @@ struct DatasetOptions {
   int threads = 0;  // for the generator; 0 means one per core
 };
 
-// The value of --data_dir that asks for generated digits although real ones could be found.
+// The value of --data_dir for generated digits even if MNIST files are found.
 inline constexpr char kGenerated[] = "generated";
 
 // Returns the directory to load from, or "" for generated digits. Without data_dir the first of these that
-// holds any MNIST file: mnist_dir, ./data/mnist, ../shared/data/mnist.
+// holds any MNIST file: mnist_dir, ./data/mnist.
 std::string Locate(const DatasetOptions& options);
 
 // Loads the data set that Locate() finds, or generates one of 60,000 training and 10,000 test digits. A

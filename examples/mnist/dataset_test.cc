@@ -102,9 +102,9 @@ TEST(DecodeIdxTest, EachDefectHasItsOwnError) {
   EXPECT_THAT(ErrorOf({}, Labels(1)), HasSubstr("only 0 bytes, no IDX header"));
   EXPECT_THAT(ErrorOf({1, 2, 8, 3, 0}, Labels(1)), HasSubstr("not an IDX file"));
   EXPECT_THAT(ErrorOf(Idx({1, 28, 28}, 0, 256, 13), Labels(1)), HasSubstr("IDX element type 13"));
-  EXPECT_THAT(ErrorOf(Idx({1, 784}), Labels(1)), HasSubstr("IDX rank 2, wanted 3"));
+  EXPECT_THAT(ErrorOf(Idx({1, 784}), Labels(1)), HasSubstr("IDX rank 2, expected 3"));
   EXPECT_THAT(ErrorOf({0, 0, 8, 3, 0, 0}, Labels(1)), HasSubstr("header ends in the middle"));
-  EXPECT_THAT(ErrorOf(Idx({1, 27, 28}), Labels(1)), HasSubstr("27 x 28 pixels, wanted 28 x 28"));
+  EXPECT_THAT(ErrorOf(Idx({1, 27, 28}), Labels(1)), HasSubstr("27 x 28 pixels, expected 28 x 28"));
   EXPECT_THAT(ErrorOf(Images(2), Labels(3)), HasSubstr("2 images but 3 labels"));
   EXPECT_THAT(ErrorOf(Images(3), Idx({3}, 8)), HasSubstr("label 10 of example 2 is not in 0 to 9"));
   EXPECT_THAT(ErrorOf(Idx({0, 28, 28}), Idx({0})), HasSubstr("no examples"));
@@ -202,15 +202,12 @@ TEST(LocateTest, TheEnvironmentComesBeforeTheDefaults) {
   EXPECT_EQ(Locate({.data_dir = "", .mnist_dir = full.path()}), full.path());
 }
 
-TEST(LocateTest, TheDefaultPlacesAreSearchedInOrder) {
+TEST(LocateTest, TheDefaultFolderIsDataMnist) {
   const TemporaryDirectory root;
   const std::string before = std::filesystem::current_path().string();
   std::filesystem::create_directories(root.path() + "/project/data/mnist");
-  std::filesystem::create_directories(root.path() + "/shared/data/mnist");
   std::filesystem::current_path(root.path() + "/project");
   EXPECT_EQ(Locate({}), "");
-  root.Write("shared/data/mnist/train-labels-idx1-ubyte", Labels(1));
-  EXPECT_EQ(Locate({}), "../shared/data/mnist");
   root.Write("project/data/mnist/train-labels-idx1-ubyte", Labels(1));
   EXPECT_EQ(Locate({}), "./data/mnist");
   EXPECT_EQ(Locate({.data_dir = kGenerated, .mnist_dir = ""}), "");

@@ -80,9 +80,9 @@ Status ReadHeader(ByteSource& source, int rank, int64_t max_elements, IdxArray& 
   if (header[0] != 0 || header[1] != 0)
     return errors::InvalidArgument("not an IDX file: it begins with other bytes");
   if (header[2] != kUnsignedByte) {
-    return errors::InvalidArgument("IDX element type ", int{header[2]}, ", wanted 8 (unsigned byte)");
+    return errors::InvalidArgument("IDX element type ", int{header[2]}, ", expected 8 (unsigned byte)");
   }
-  if (header[3] != rank) return errors::InvalidArgument("IDX rank ", int{header[3]}, ", wanted ", rank);
+  if (header[3] != rank) return errors::InvalidArgument("IDX rank ", int{header[3]}, ", expected ", rank);
   if (got < header.size()) return errors::DataLoss("the IDX header ends in the middle");
   elements = 1;
   for (int d = 0; d < rank; ++d) {

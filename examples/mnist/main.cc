@@ -34,8 +34,8 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--model", options.train.model, "What to train")->check(CLI::IsMember(names));
   app.add_option(
       "--data_dir", options.data_dir,
-      "MNIST files; without it $MNIST_DIR, ./data/mnist and ../shared/data/mnist are looked at, and "
-      "else digits are generated ('generated' asks for that)");
+      "Folder of MNIST files; default: $MNIST_DIR, ./data/mnist, else generated digits; 'generated' always "
+      "generates");
   app.add_option("--steps", options.train.steps, "Training steps")->check(CLI::Range(0, 10000000));
   app.add_option("--batch", options.train.batch, "Examples in a step")->check(CLI::Range(1, 60000));
   app.add_option("--seed", options.train.seed, "Of all random numbers");
@@ -87,7 +87,7 @@ Status Run(Options options) {
     std::fprintf(stderr, "report: %s\n", options.report.c_str());
   }
   if (!options.train.export_dir.empty()) {
-    std::fprintf(stderr, "model: %s (millrace show tells what is in it)\n", options.train.export_dir.c_str());
+    std::fprintf(stderr, "model: %s (millrace show prints its contents)\n", options.train.export_dir.c_str());
   }
   if (!options.train.trace.empty() && interrupted == 0) {
     std::fprintf(stderr, "trace: %s (millrace trace makes a timeline of it)\n", options.train.trace.c_str());

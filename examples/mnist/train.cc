@@ -248,7 +248,7 @@ StatusOr<ReportData> Train(const Dataset& data, const TrainOptions& options,
     return errors::InvalidArgument("batch must be 1 to ", data.train.size(), ", got ", options.batch);
   }
   if (!options.trace.empty() && options.steps == 0) {
-    return errors::InvalidArgument("a trace is of a training step, and there is none");
+    return errors::InvalidArgument("--trace needs at least one training step");
   }
   if (data.test.size() == 0) return errors::InvalidArgument("the test set is empty");
   return Trainer(data, options, *spec).Run(on_progress);

@@ -269,7 +269,7 @@ Status Backprop::CheckSeed(const GradientValue& grad, const Output& y) {
   const Output& values = grad.values();
   if (TypeOf(values) != TypeOf(y) && TypeOf(y) != DataType::kResource) {
     return errors::InvalidArgument("Gradient '", NameOf(values), "' for '", NameOf(y), "' has type ",
-                                   TypeOf(values), ", wanted ", TypeOf(y));
+                                   TypeOf(values), ", expected ", TypeOf(y));
   }
   if (!grad.IsSlices()) return Status();
   const DataType indices = slices.indices.IsSet() ? TypeOf(slices.indices) : DataType::kInvalid;
@@ -481,7 +481,8 @@ Status Backprop::Deliver(const Node& node, std::vector<GradientValue> grads,
     if (want != DataType::kResource) {
       const Output& values = grad.values();
       if (TypeOf(values) != want) {
-        return errors::Internal("the gradient of input ", i, " has type ", TypeOf(values), ", wanted ", want);
+        return errors::Internal("the gradient of input ", i, " has type ", TypeOf(values), ", expected ",
+                                want);
       }
       // A gradient has the shape of its tensor, and both may be known only in part.
       PartialShape shape = builder_.ShapeOf({edge->src, edge->src_output});

@@ -96,7 +96,7 @@ StatusOr<std::unique_ptr<FunctionSplit>> FunctionSplit::Make(Graph& owner, const
   MR_ASSIGN_OR_RETURN(FunctionBody body, InstantiateCallee(owner.functions(), owner.ops(), f));
   if (body.args.size() != request.num_parameters || body.rets.size() != request.num_results) {
     return errors::InvalidArgument("Function '", f.name, "' has ", body.args.size(), " parameters and ",
-                                   body.rets.size(), " results, wanted ", request.num_parameters, " and ",
+                                   body.rets.size(), " results, expected ", request.num_parameters, " and ",
                                    request.num_results);
   }
   MR_RETURN_IF_ERROR(RewriteNamedCalls(&body));

@@ -39,13 +39,13 @@ Status Connect(Graph& graph, Node* node, std::span<const InputArg> inputs) {
       const DataType want = node->input_type(slot);
       if (got != want && !(IsRefType(got) && BaseType(got) == want)) {
         return errors::InvalidArgument("input ", slot, " is ", got, " from '", tensor.node->name(),
-                                       "', wanted ", want);
+                                       "', expected ", want);
       }
       graph.AddEdge(tensor.node, tensor.index, node, slot++);
     }
   }
   if (slot != node->num_inputs()) {
-    return errors::InvalidArgument("has ", slot, " inputs, wanted ", node->num_inputs());
+    return errors::InvalidArgument("has ", slot, " inputs, expected ", node->num_inputs());
   }
   return Status();
 }
@@ -82,7 +82,7 @@ std::string_view PythonName(std::string_view op) {
 
 Status InferInputAttrs(const OpDef& op, std::span<const InputArg> inputs, AttrMap* attrs) {
   if (inputs.size() != op.inputs.size()) {
-    return errors::InvalidArgument("got ", inputs.size(), " input arguments, wanted ", op.inputs.size());
+    return errors::InvalidArgument("got ", inputs.size(), " input arguments, expected ", op.inputs.size());
   }
   for (size_t i = 0; i < inputs.size(); ++i) MR_RETURN_IF_ERROR(InferFromArg(op.inputs[i], inputs[i], attrs));
   return Status();

@@ -59,7 +59,7 @@ TEST_F(GraphBuilderTest, TheFirstErrorSticksAndLeavesNoNode) {
   Node* i = builder_.Add("I", {});
   const int nodes = graph_.num_nodes();
   EXPECT_EQ(builder_.Add("Pair", {One(f), One(i)}), nullptr);
-  EXPECT_THAT(builder_.status().message(), HasSubstr("input 1 is int32 from 'I', wanted float"));
+  EXPECT_THAT(builder_.status().message(), HasSubstr("input 1 is int32 from 'I', expected float"));
   const Status first = builder_.status();
   EXPECT_EQ(builder_.Add("Nonsense", {}), nullptr);
   EXPECT_EQ(builder_.status(), first);

@@ -86,8 +86,8 @@ Status CheckNoMoreInputs(const Node& node, std::string_view attr_name, const mil
   attrs.Set(attr_name, value);
   const auto props = NodeProps::Make(node.op(), std::move(attrs));
   if (!props.ok() || (*props)->input_types.size() <= static_cast<size_t>(node.num_inputs())) return Status();
-  return errors::InvalidArgument("Attribute '", attr_name, "' of node '", node.name(), "' asks for ",
-                                 (*props)->input_types.size(), " inputs, and the node has ",
+  return errors::InvalidArgument("Attribute '", attr_name, "' of node '", node.name(), "' requires ",
+                                 (*props)->input_types.size(), " inputs, but the node has ",
                                  node.num_inputs());
 }
 

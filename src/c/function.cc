@@ -62,7 +62,7 @@ struct FunctionCall {
 
 Status CheckCall(const FunctionCall& call) {
   if (call.ninputs < 0 || call.noutputs < 0 || call.ncontrols < 0 || call.num_opers < -1) {
-    return errors::InvalidArgument("A function cannot have fewer than no inputs, outputs or operations");
+    return errors::InvalidArgument("The number of inputs, outputs or operations is negative");
   }
   if ((call.ninputs > 0 && call.inputs == nullptr) || (call.noutputs > 0 && call.outputs == nullptr) ||
       (call.ncontrols > 0 && call.controls == nullptr) || (call.num_opers > 0 && call.opers == nullptr)) {

@@ -48,7 +48,7 @@ StatusOr<GradientValue> FromClient(const Graph& graph, const Millrace_Gradient& 
   const DataType type = BaseType(slices.indices.node->output_type(slices.indices.index));
   if (type != DataType::kInt32 && type != DataType::kInt64) {
     return errors::InvalidArgument("The indices '", slices.indices.node->name(), "' of slices have the type ",
-                                   type, ", wanted int32 or int64");
+                                   type, ", expected int32 or int64");
   }
   if (gradient.dense_shape.oper != nullptr) {
     MR_ASSIGN_OR_RETURN(slices.dense_shape, ReadTensor(graph, gradient.dense_shape));
@@ -164,7 +164,8 @@ StatusOr<Millrace_GradientOptions> Known(const Millrace_GradientOptions* options
     return errors::InvalidArgument("The options of gradients were not initialised");
   }
   std::memcpy(&known, options, std::min(options->struct_size, sizeof(known)));
-  if (known.num_stop_gradients < 0) return errors::InvalidArgument("A negative number of stop_gradients");
+  if (known.num_stop_gradients < 0)
+    return errors::InvalidArgument("The number of stop_gradients is negative");
   if (known.num_stop_gradients > 0 && known.stop_gradients == nullptr) return NullArgument("stop_gradients");
   if (known.aggregation < MILLRACE_AGGREGATE_ADD_N || known.aggregation > MILLRACE_AGGREGATE_ACCUMULATE_N) {
     return errors::InvalidArgument("Invalid aggregation_method specified ", known.aggregation, ".");
@@ -257,7 +258,7 @@ void Millrace_AddGradients(TF_Graph* graph, const TF_Output* y, int ny, const TF
   for (int i = 0; gradients != nullptr && i < nx; ++i) gradients[i] = kNoGradient;
   Enter(status, [&]() -> Status {
     if (graph == nullptr) return NullArgument("The graph");
-    if (ny < 0 || nx < 0) return errors::InvalidArgument("A negative number of tensors");
+    if (ny < 0 || nx < 0) return errors::InvalidArgument("The number of tensors is negative");
     if ((ny > 0 && y == nullptr) || (nx > 0 && (x == nullptr || gradients == nullptr))) {
       return NullArgument("An array of tensors");
     }

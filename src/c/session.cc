@@ -48,7 +48,7 @@ StatusOr<Names> NamesOfCall(const TF_Graph* graph, const RunCall& call) {
 StatusOr<RunCall> MakeCall(const TF_Output* feeds, int nfeeds, const TF_Output* fetches, int nfetches,
                            const TF_Operation* const* targets, int ntargets) {
   if (nfeeds < 0 || nfetches < 0 || ntargets < 0) {
-    return errors::InvalidArgument("A call cannot have fewer than no inputs, outputs or targets");
+    return errors::InvalidArgument("The number of inputs, outputs or targets is negative");
   }
   if ((nfeeds > 0 && feeds == nullptr) || (nfetches > 0 && fetches == nullptr) ||
       (ntargets > 0 && targets == nullptr)) {

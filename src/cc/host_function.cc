@@ -51,14 +51,14 @@ class HostFunctionKernel final : public OpKernel {
     for (int i = 0; i < context.num_inputs(); ++i) inputs.push_back(context.input(i));
     MR_ASSIGN_OR_RETURN(std::vector<Tensor> results, (*fn_)(inputs));
     if (results.size() != static_cast<size_t>(num_outputs())) {
-      return errors::InvalidArgument("A C++ function returns ", results.size(), " tensors, wanted ",
+      return errors::InvalidArgument("A C++ function returns ", results.size(), " tensors, expected ",
                                      num_outputs());
     }
     for (int i = 0; i < num_outputs(); ++i) {
       Tensor& result = results[static_cast<size_t>(i)];
       if (result.dtype() != context.output_type(i) || !result.IsInitialized()) {
         return errors::InvalidArgument("Result ", i, " of a C++ function is ", DataTypeName(result.dtype()),
-                                       result.IsInitialized() ? "" : " without a value", ", wanted ",
+                                       result.IsInitialized() ? "" : " without a value", ", expected ",
                                        DataTypeName(context.output_type(i)));
       }
       context.set_output(i, std::move(result));

@@ -180,10 +180,14 @@ void AddBenchCommand(Commands* commands) {
   AddRunOptions(&options->model, command);
   command.AddOption("--batch", options->model.batch, "The value of unknown sizes of generated inputs")
       .Check(Between(0, 1 << 30));
-  command.AddOption("--runs", options->runs, "How many runs; else as many as there are in --seconds")
+  command.AddOption("--runs", options->runs, "Number of runs; default: those that fit into --seconds")
       .Check(Positive());
-  command.AddOption("--seconds", options->seconds, "How long to measure").Check(Between(0.0, 86400.0));
-  command.AddOption("--warmup", options->warm_up, "Runs before that").Check(NotNegative());
+  command.AddOption("--seconds", options->seconds, "Seconds to measure")
+      .Check(Between(0.0, 86400.0))
+      .ShowDefault();
+  command.AddOption("--warmup", options->warm_up, "Runs before the measurement")
+      .Check(NotNegative())
+      .ShowDefault();
   command.AddOption("--threads", options->threads, "Threads that run steps at the same time")
       .Check(Between(1, 1024));
 }

@@ -318,12 +318,10 @@ void AddCheckpointCommand(Commands* commands) {
   cat.AddOption("-o,--out", options->output, "An .npy or .npz file").TypeName("FILE");
   cat.AddFlag("--all", options->all, "All elements, however many");
 
-  const Command diff =
-      AddOne(commands, group, "diff", "Compare; ends with 3 when they differ", options, Diff);
+  const Command diff = AddOne(commands, group, "diff", "Compare; exit code 3 if they differ", options, Diff);
   diff.AddOption("second", options->second, "The other checkpoint").Required().TypeName("PATH");
-  diff.AddOption("--atol", options->absolute, "Differences of numbers up to this do not count")
-      .Check(NotNegative());
-  diff.AddOption("--rtol", options->relative, "The same, as a part of the second number")
+  diff.AddOption("--atol", options->absolute, "Absolute tolerance of differences").Check(NotNegative());
+  diff.AddOption("--rtol", options->relative, "Relative tolerance, as a fraction of the second value")
       .Check(NotNegative());
 
   const Command convert =
@@ -332,7 +330,8 @@ void AddCheckpointCommand(Commands* commands) {
       .Required()
       .TypeName("PATH");
   convert.AddOption("--to", options->format, "v2: an index and data; v1: one file, as before TensorFlow 0.12")
-      .OneOf({"v1", "v2"});
+      .OneOf({"v1", "v2"})
+      .ShowDefault();
 }
 
 }  // namespace millrace::cli

@@ -164,13 +164,16 @@ void AddDataCommand(Commands* commands) {
   AddFeedOption(&options->model, command);
   AddThreadOptions(&options->model, command);
   command.AddOption("--node", options->node,
-                    "The dataset, or an op that starts or reads its iterator; without it the only one");
-  command.AddOption("--show", options->limits.shown, "Elements that are shown").Check(Between(0, 1 << 20));
-  command.AddOption("--elements", options->limits.elements, "How many elements to read at most")
+                    "The dataset, or an op that starts or reads its iterator; default: the only one");
+  command.AddOption("--show", options->limits.shown, "Number of elements to show")
+      .Check(Between(0, 1 << 20))
+      .ShowDefault();
+  command.AddOption("--elements", options->limits.elements, "Number of elements to read at most")
       .Check(NotNegative());
-  command.AddOption("--seconds", options->limits.seconds, "How long to read at most")
-      .Check(Between(0.0, 86400.0));
-  command.AddOption("--timeout", options->limits.timeout, "Seconds after which it is given up; 0: never")
+  command.AddOption("--seconds", options->limits.seconds, "Seconds to read at most")
+      .Check(Between(0.0, 86400.0))
+      .ShowDefault();
+  command.AddOption("--timeout", options->limits.timeout, "Timeout in seconds; 0: none")
       .Check(Between(0.0, 1e9));
 }
 

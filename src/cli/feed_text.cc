@@ -253,8 +253,8 @@ StatusOr<Tensor> ReadFeed(Env& env, std::string_view text, DataType dtype) {
 StatusOr<Tensor> ConvertTo(const Tensor& tensor, DataType dtype) {
   if (tensor.dtype() == dtype) return tensor;
   MR_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(dtype, tensor.shape()));
-  Status unable = errors::InvalidArgument("elements of type ", DataTypeName(tensor.dtype()), " where type ",
-                                          DataTypeName(dtype), " is wanted");
+  Status unable = errors::InvalidArgument("elements of type ", DataTypeName(tensor.dtype()),
+                                          " instead of type ", DataTypeName(dtype));
   const Status status = VisitDataType(tensor.dtype(), unable, [&]<typename From>() -> Status {
     if constexpr (!kIsReal<From>) {
       return unable;

@@ -86,16 +86,16 @@ Command AddOne(Commands* commands, const Command& group, const char* name, const
       .AddOption("model", options->model, "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt")
       .Required()
       .TypeName("PATH");
-  command.AddOption("-o,--output", options->output, "Where to; - is the terminal; else beside the model")
+  command
+      .AddOption("-o,--output", options->output,
+                 "Output file; - is standard output; default: beside the model")
       .TypeName("FILE");
   command.AddOption("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")
       .OneWordEach();
   if (form != Form::kHtml) {
-    command
-        .AddOption("--boxes", options->view.most_boxes,
-                   "Open scopes as long as there are no more boxes than this")
+    command.AddOption("--boxes", options->view.most_boxes, "Open scopes up to this number of boxes")
         .Check(Between(2, 20000));
-    command.AddOption("--depth", options->view.most_depth, "How many scopes in each other are open; 1: none")
+    command.AddOption("--depth", options->view.most_depth, "Depth of nested scopes that are open; 1: none")
         .Check(Positive());
     command.AddFlag("--constants", options->view.constants,
                     "Also draw constants, and nodes computed only from them");

@@ -211,7 +211,7 @@ class StepMaker {
         MR_RETURN_IF_ERROR(AddFetch(part.key));
     }
     if (!step_.fetches.empty() || !step_.targets.empty()) return Status();
-    return errors::InvalidArgument("nothing is asked for; name it with --fetch", Candidates());
+    return errors::InvalidArgument("no output is requested; use --fetch", Candidates());
   }
 
   Status AddFetch(const std::string& name) {

@@ -15,13 +15,13 @@ constexpr double kMost = 9e18;  // what an int64 holds
 
 // Errors read "'-1' is not ...".
 template <typename Fits>
-Validator NumberCheck(const std::string& wanted, std::string name, Fits fits) {
-  return {.error = [wanted, fits](const std::string& text) -> std::string {
+Validator NumberCheck(const std::string& range, std::string name, Fits fits) {
+  return {.error = [range, fits](const std::string& text) -> std::string {
             double value = 0;
             const bool is_number = CLI::detail::lexical_cast(text, value);
             if (is_number && fits(value) && value <= kMost) return "";
             return StrCat("'", text.substr(0, 40), "' is ",
-                          is_number && fits(value) ? "too large a number" : "not " + wanted);
+                          is_number && fits(value) ? "too large a number" : "not " + range);
           },
           .name = std::move(name)};
 }
@@ -79,6 +79,11 @@ const Option& Option::OneWordEach() const {
 
 const Option& Option::Separator(char separator) const {
   option_.delimiter(separator);
+  return *this;
+}
+
+const Option& Option::ShowDefault() const {
+  option_.capture_default_str();
   return *this;
 }
 

@@ -37,6 +37,7 @@ class Option {
   const Option& OneOf(const std::vector<std::string>& words) const;
   const Option& OneWordEach() const;  // for a vector: the option is repeated for each word
   const Option& Separator(char separator) const;
+  const Option& ShowDefault() const;  // in --help: the current value
   const Option& ForEach(std::function<void(const std::string& word)> action) const;
 
  private:

@@ -70,12 +70,12 @@ int RunProgram(const std::vector<std::string>& args, Context context) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "millrace " MR_VERSION);
   app.footer(
-      "Ends with 0 when all is well, 1 when something failed, 2 for a wrong command line, 3 when all is well "
-      "and\n"
-      "the answer is no. Every command takes --help and --json.");
+      "Exit code 0: success, 1: failure, 2: wrong command line, 3: success, and the answer is no.\n"
+      "Every command and group takes --help; every command that is not a group also takes --json and "
+      "--op_library.");
   Commands commands(app);
   AddAllCommands(&commands);
-  // Errors of the command line, too, are JSON for a program that asks for it.
+  // Errors of the command line, too, are JSON if --json is given.
   context.json = std::find(args.begin(), args.end(), "--json") != args.end();
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));

@@ -327,9 +327,9 @@ Command AddOne(Commands* commands, const Command& group, const char* name, const
   } else {
     command.AddOption("file", options->file, "A TFRecord file").Required().TypeName("FILE");
   }
-  command
-      .AddOption("--compression", options->compression, "How the file is compressed; auto looks at its start")
-      .OneOf({"auto", "none", "zlib", "gzip"});
+  command.AddOption("--compression", options->compression, "The compression of the file; auto detects it")
+      .OneOf({"auto", "none", "zlib", "gzip"})
+      .ShowDefault();
   return command;
 }
 
@@ -350,16 +350,19 @@ void AddRecordsCommand(Commands* commands) {
          true);
   const Command head =
       AddOne(commands, group, "head", "Show records, Examples readably", options, Head, false);
-  head.AddOption("-n,--count", options->count, "How many records").Check(NotNegative());
-  head.AddOption("--at", options->at, "The number of the first, by an index; counted from 0")
+  head.AddOption("-n,--count", options->count, "Number of records").Check(NotNegative()).ShowDefault();
+  head.AddOption("--at", options->at, "The number of the first record, counted from 0; needs an index")
       .Check(NotNegative());
-  head.AddOption("--values", options->values, "How many values of a feature").Check(NotNegative());
-  head.AddOption("--as", options->as, "What a record is; auto looks at it")
-      .OneOf({"auto", "example", "sequence", "bytes"});
-  head.AddOption("--index", options->index, "An index; else FILE.idx when it is there").TypeName("FILE");
+  head.AddOption("--values", options->values, "Number of values shown of a feature")
+      .Check(NotNegative())
+      .ShowDefault();
+  head.AddOption("--as", options->as, "The type of the records; auto detects it")
+      .OneOf({"auto", "example", "sequence", "bytes"})
+      .ShowDefault();
+  head.AddOption("--index", options->index, "An index; default: FILE.idx if it exists").TypeName("FILE");
   const Command index =
       AddOne(commands, group, "index", "Write an index, which makes head --at fast", options, Index, false);
-  index.AddOption("-o,--output", options->output, "Where to; else FILE.idx").TypeName("FILE");
+  index.AddOption("-o,--output", options->output, "Output file; default: FILE.idx").TypeName("FILE");
 }
 
 }  // namespace millrace::cli

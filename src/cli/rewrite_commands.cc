@@ -48,8 +48,8 @@ StatusOr<std::vector<std::string>> Endpoints(const RewriteOptions& options, cons
     names.erase(std::unique(names.begin(), names.end()), names.end());
   }
   if (names.empty() && !inputs) {
-    return errors::InvalidArgument("name what the graph is to give with --fetch; the model has no signature ",
-                                   key);
+    return errors::InvalidArgument(
+        "name the outputs of the new graph with --fetch; the model has no signature ", key);
   }
   return names;
 }
@@ -125,10 +125,9 @@ StatusOr<ExitCode> Optimize(const RewriteOptions& options, const Context& contex
 
 void AddRewriteOptions(RewriteOptions* options, const Command& command) {
   AddModelOptions(&options->model, command);
-  command.AddOption("--fetch", options->outputs, "A node that the graph is to give; may be repeated")
-      .OneWordEach();
+  command.AddOption("--fetch", options->outputs, "An output of the new graph; may be repeated").OneWordEach();
   command.AddOption("--signature", options->model.signature,
-                    "Without --fetch: what this signature gives; else serving_default");
+                    "Without --fetch: the outputs of this signature; default: serving_default");
   command.AddOption("-o,--output", options->output, "The new graph, .pb or .pbtxt")
       .Required()
       .TypeName("FILE");

@@ -102,7 +102,7 @@ void AddRunCommand(Commands* commands) {
   command.AddFlag("--all", options->all, "Show all elements, however many");
   command.AddOption("--trace", options->trace, "Write a trace of the step, for millrace trace")
       .TypeName("FILE");
-  command.AddOption("--timeout", options->timeout, "Seconds after which the step is given up; 0: never")
+  command.AddOption("--timeout", options->timeout, "Timeout of the step in seconds; 0: none")
       .Check(Between(0.0, 1e9));
 }
 

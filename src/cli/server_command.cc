@@ -69,7 +69,7 @@ StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& con
   // Required on the command line if the environment does not set it.
   if (const char* const config = std::getenv("TF_CONFIG");
       options.cluster.empty() && !options.slurm && (config == nullptr || *config == '\0'))
-    return context.Usage("Neither --cluster nor the environment variable TF_CONFIG says what the cluster is");
+    return context.Usage("Neither --cluster nor the environment variable TF_CONFIG describes the cluster");
   MR_ASSIGN_OR_RETURN(const ClusterTask task, ReadClusterTask(options));
   ServerOptions server_options;
   server_options.cluster = task.cluster;
@@ -177,11 +177,11 @@ void AddServerCommands(Commands* commands) {
       commands->Add("server", "Run a task of a cluster, until SIGTERM or SIGINT",
                     [options](const Context& context) { return Serve(*options, context); });
   server.AddOption("--cluster", options->cluster,
-                   "The tasks: ps=host:port,worker=host:port,host:port; without it TF_CONFIG says that");
+                   "The tasks: ps=host:port,worker=host:port,host:port; default: from TF_CONFIG");
   server.AddOption("--job", options->job, "The job of this task");
-  server.AddOption("--task", options->task, "Its number").Check(NotNegative());
+  server.AddOption("--task", options->task, "The number of this task in its job").Check(NotNegative());
   server.AddOption("--listen", options->listen,
-                   "The address to listen at, 0.0.0.0 for all of this machine; otherwise 127.0.0.1");
+                   "The address to listen at, 0.0.0.0 for all of this machine; default: 127.0.0.1");
   server.AddFlag("--slurm", options->slurm,
                  "The tasks are the processes of this step of Slurm; --cluster is then ps=1,worker=3");
   server.AddOption("--first-port", options->first_port, "With --slurm: the port of the first task on a node");
@@ -191,21 +191,20 @@ void AddServerCommands(Commands* commands) {
       .Check(Positive());
   server
       .AddOption("--session-gc-seconds,--session_gc_seconds", options->session_gc,
-                 "Seconds without a call of its client after which a session is closed; otherwise never")
+                 "Seconds without a call of its client after which a session is closed; default: never")
       .Check(Positive());
   server
       .AddOption("--peer-timeout", options->peer_timeout,
                  "Seconds of silence of a task before its steps are ended")
       .Check(Positive());
-  server.AddOption(
-      "--token-file", options->security.token_file,
-      "A file with the secret that every call has to show; otherwise MILLRACE_TOKEN_FILE names it");
+  server.AddOption("--token-file", options->security.token_file,
+                   "Token file that every call must present; default: MILLRACE_TOKEN_FILE");
   server.AddOption("--tls-cert", options->security.certificate_file,
                    "The certificate of this task (PEM): messages are encrypted; MILLRACE_TLS_CERT");
   server.AddOption("--tls-key", options->security.key_file, "Its private key (PEM); MILLRACE_TLS_KEY");
   server.AddOption("--tls-ca", options->security.ca_file,
-                   "Who signs the certificates of the other tasks and of clients (PEM), which then need "
-                   "one; MILLRACE_TLS_CA");
+                   "CA that signs the certificates of other tasks and clients (PEM); peers without a "
+                   "certificate are refused; MILLRACE_TLS_CA");
   server
       .AddOption("--deny-ops,--deny_ops", options->denied_ops,
                  "Ops that are refused in graphs of clients: file_access, network, callback or names of ops")
@@ -221,7 +220,7 @@ void AddServerCommands(Commands* commands) {
           "Port of connections for large tensors beside those for messages; 0: a free one, -1: none. There "
           "are none where messages are encrypted")
       .Check(Between(-1, 65535));
-  server.AddOption("--threads", options->threads, "For nodes; as many as there are cores without it");
+  server.AddOption("--threads", options->threads, "Threads for nodes; default: all cores");
 
   const Command cluster = commands->Group("cluster", "Show a cluster");
   const auto target = std::make_shared<std::string>();
@@ -230,7 +229,7 @@ void AddServerCommands(Commands* commands) {
       "status", "The tasks with their devices, sessions, graphs and steps; 3 when one does not answer",
       [target, timeout](const Context& context) { return ShowStatus(*target, *timeout, context); }, cluster);
   status.AddOption("target", *target, "A task of the cluster: grpc://host:port").Required();
-  status.AddOption("--timeout", *timeout, "Seconds to wait for answers").Check(Positive());
+  status.AddOption("--timeout", *timeout, "Seconds to wait for answers").Check(Positive()).ShowDefault();
 }
 
 }  // namespace millrace::cli

@@ -100,9 +100,8 @@ void AddWatchCommand(Commands* commands) {
   const auto options = std::make_shared<WatchOptions>();
   const Command command =
       commands->Add("watch",
-                    "Show the runs of a log folder in a browser while they go on: a page on this machine, "
-                    "until Ctrl-C; with "
-                    "--html a file, with --json the data",
+                    "Show the runs of a log folder live in a browser: a page on this machine, until Ctrl-C; "
+                    "with --html a file, with --json the data",
                     [options](const Context& context) {
                       const bool is_server = options->html.empty() && !context.json;
                       return is_server ? ServePage(*options, context) : WriteData(*options, context);
@@ -114,12 +113,13 @@ void AddWatchCommand(Commands* commands) {
       .TypeName("PATH");
   command.AddOption("--html", options->html, "Write one page with all data to this file, and exit")
       .TypeName("FILE");
-  command.AddOption("--port", options->port, "The port of the page, otherwise 6006; 0 takes a free one")
+  command.AddOption("--port", options->port, "The port of the page, default: 6006; 0 takes a free one")
       .Check(Between(0, 65535));
   command.AddOption("--listen", options->listen,
-                    "The address to listen at, 0.0.0.0 for all of this machine; otherwise 127.0.0.1");
+                    "The address to listen at, 0.0.0.0 for all of this machine; default: 127.0.0.1");
   command.AddOption("--interval", options->interval, "Seconds between two checks of the files")
-      .Check(Between(0.1, 3600));
+      .Check(Between(0.1, 3600))
+      .ShowDefault();
 }
 
 }  // namespace millrace::cli

@@ -36,8 +36,8 @@ StatusOr<Tensor> BufferFromResponse(const CollectivePeers::Buffer& wanted, const
   size_t size = 0;
   for (const std::string& part : extra.tensor_content()) size += part.size();
   if (size != buffer.num_bytes()) {
-    return errors::Internal("RecvBuf of ", wanted.key, " brings ", size, " bytes, but ", buffer.num_bytes(),
-                            " are wanted");
+    return errors::Internal("RecvBuf of ", wanted.key, " returned ", size, " bytes, expected ",
+                            buffer.num_bytes());
   }
   char* to = static_cast<char*>(buffer.raw_data());
   for (const std::string& part : extra.tensor_content()) {
@@ -111,7 +111,8 @@ void RecvBuf(TaskCollectives& collectives, const DeviceSet& devices, RecentReque
         if (!status.ok()) return call->Answer(status, {});
         const auto size = static_cast<int64_t>(buffer.num_bytes());
         if (size != wanted) {
-          return call->Answer(errors::Internal("RecvBuf wants ", wanted, " bytes, but there are ", size), {});
+          return call->Answer(
+              errors::Internal("RecvBuf requests ", wanted, " bytes, but the buffer has ", size), {});
         }
         tensorflow::RecvBufRespExtra extra;
         extra.add_tensor_content(buffer.raw_data(), buffer.num_bytes());
@@ -120,7 +121,7 @@ void RecvBuf(TaskCollectives& collectives, const DeviceSet& devices, RecentReque
         response.mutable_transport_options()->PackFrom(extra);
         if (response.ByteSizeLong() > INT_MAX) {
           return call->Answer(
-              errors::ResourceExhausted("A buffer of ", size, " bytes is more than a message can hold"), {});
+              errors::ResourceExhausted("A buffer of ", size, " bytes exceeds the size of a message"), {});
         }
         call->Answer(Status(), MessageBytes::Of(response));
       });
@@ -131,8 +132,9 @@ void CompleteGroup(TaskCollectives& collectives, const MessageBytes& bytes, Canc
   tensorflow::CompleteGroupRequest request;
   if (Status s = Parse(Method::kCompleteGroup, bytes, &request); !s.ok()) return reply(std::move(s), {});
   if (request.device_name_size() != 1)
-    return reply(
-        errors::InvalidArgument("CompleteGroup with ", request.device_name_size(), " devices, not one"), {});
+    return reply(errors::InvalidArgument("CompleteGroup must have exactly one device, got ",
+                                         request.device_name_size()),
+                 {});
   CollectiveMember member;
   member.name = "of another task";
   member.group_key = request.group_key();

@@ -90,14 +90,14 @@ class RemotePartition : public InstalledPartition {
     request.mutable_exec_opts()->set_report_tensor_allocations_upon_oom(args.info.report_allocations);
     for (const auto& [key, slot] : keys_.feeds) {
       if (slot < 0 || static_cast<size_t>(slot) >= args.args.size())
-        return errors::Internal("The step has ", args.args.size(), " feeds, not one in slot ", slot);
+        return errors::Internal("The step has ", args.args.size(), " feeds, expected one in slot ", slot);
       tensorflow::NamedTensorProto* const feed = request.add_send();
       feed->set_name(key);
       TensorToProtoContent(*args.args[static_cast<size_t>(slot)], feed->mutable_tensor());
     }
     for (const auto& [key, slot] : keys_.fetches) request.add_recv_key(key);
     if (request.ByteSizeLong() <= INT_MAX) return request;
-    return errors::ResourceExhausted("What is fed to ", task_, " is more than a message can hold");
+    return errors::ResourceExhausted("The feeds of ", task_, " exceed the size of a message");
   }
 
   Status Finish(const MessageBytes& bytes, std::span<Tensor> rets, RunMetadata* metadata, int64_t sent_us,

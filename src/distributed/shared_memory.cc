@@ -26,7 +26,7 @@ SharedMemory::~SharedMemory() { ::munmap(data_, static_cast<size_t>(size_)); }
 
 StatusOr<RefPtr<SharedMemory>> SharedMemory::Create(int64_t size) {
   const auto failed = [size] {
-    return errors::ResourceExhausted("There are no ", size,
+    return errors::ResourceExhausted("Cannot create ", size,
                                      " bytes of shared memory: ", std::strerror(errno));
   };
   FileDescriptor fd(::memfd_create("millrace", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -45,8 +45,8 @@ StatusOr<RefPtr<SharedMemory>> SharedMemory::Map(const FileDescriptor& descripto
   struct stat properties {};
   if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(descriptor.get(), &properties) != 0 || size <= 0 ||
       properties.st_size != size) {
-    return errors::InvalidArgument("What another process calls shared memory of ", size, " bytes has ",
-                                   properties.st_size, ", or may be changed in size");
+    return errors::InvalidArgument("Shared memory from another process has ", properties.st_size,
+                                   " bytes instead of ", size, ", or is not sealed");
   }
   void* const data = MapAll(descriptor.get(), size);
   if (data == MAP_FAILED)

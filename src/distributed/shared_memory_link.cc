@@ -63,7 +63,9 @@ class SharedMemoryLink::Waiting : public RefCounted {
   const steady_clock::time_point start = steady_clock::now();
 
  private:
-  Status Cancelled() const { return errors::Cancelled("A tensor of ", task, " is no longer wanted"); }
+  Status Cancelled() const {
+    return errors::Cancelled("The transfer of a tensor from ", task, " was cancelled");
+  }
 
   mutable Mutex mu_;
   bool ended_ MR_GUARDED_BY(mu_) = false;

@@ -39,10 +39,10 @@ class SocketChannel::Transfer : public RefCounted {
     if (fetch_.cancellation != nullptr) {
       const std::string& task = fetch_.task;
       token_ = fetch_.cancellation->Register([self = ShareRef(this), task] {
-        self->End(errors::Cancelled("A tensor of ", task, " is no longer wanted"));
+        self->End(errors::Cancelled("The transfer of a tensor from ", task, " was cancelled"));
       });
       if (token_ == CancellationManager::kInvalidToken)
-        End(errors::Cancelled("A tensor of ", fetch_.task, " is no longer wanted"));
+        End(errors::Cancelled("The transfer of a tensor from ", fetch_.task, " was cancelled"));
     }
     const int64_t parts = PartsOf(fetch_.num_bytes);
     const int64_t each = (fetch_.num_bytes / parts + kPartAlignment - 1) / kPartAlignment * kPartAlignment;

@@ -141,7 +141,7 @@ StatusOr<std::optional<ReceivedPacket>> ReceivePacket(int fd) {
   if (size == 0 && descriptors == 0) return errors::Unavailable("The connection is closed");
   if (size != sizeof(received.packet) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
       descriptors > 1) {
-    return errors::Unavailable("A packet of ", size, " bytes and ", descriptors, " descriptors is none");
+    return errors::Unavailable("Malformed packet: ", size, " bytes, ", descriptors, " descriptors");
   }
   return std::optional<ReceivedPacket>(std::move(received));
 }

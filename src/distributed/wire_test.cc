@@ -498,7 +498,7 @@ TEST_F(WireTest, AMemberTakesTheBufferOfAnother) {
   EXPECT_TRUE(none == response(0, "") || none == response(0, Bytes(2, Bytes(1, "")))) << none;
   provide("odd", Tensor::Vector(std::vector<float>{5}));
   const Status odd = Call(Method::kRecvBuf, request("odd", 8, 6)).status;
-  EXPECT_EQ(odd.message(), "RecvBuf wants 8 bytes, but there are 4");
+  EXPECT_EQ(odd.message(), "RecvBuf requests 8 bytes, but the buffer has 4");
   const Status twice = Call(Method::kRecvBuf, request("odd", 8, 6)).status;
   EXPECT_TRUE(errors::IsAborted(twice)) << twice;
   task_->worker().collectives().End(4, errors::Aborted("over"));

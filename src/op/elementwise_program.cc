@@ -102,7 +102,7 @@ class Reader {
       if (next_operand_ >= operands_.size()) return BadInstruction(i, ops_[i], "lacks an operand");
       const int64_t value = operands_[next_operand_];
       if (value < 0 || value >= static_cast<int64_t>(program_.types.size()))
-        return BadInstruction(i, ops_[i], StrCat("takes value ", value, ", which is not there yet"));
+        return BadInstruction(i, ops_[i], StrCat("takes value ", value, ", which is computed later"));
       instruction.operands[j] = static_cast<uint8_t>(value);
       types[j] = program_.types[static_cast<size_t>(value)];
     }

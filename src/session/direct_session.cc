@@ -115,7 +115,8 @@ StatusOr<DirectSession::Pools> DirectSession::MakePools(const SessionOptions& op
   if (shared) pools.inter_op.push_back(view(inter));
   for (const InterOpPool& pool : options.inter_op_pools) {
     if (pool.num_threads < 0) {
-      return errors::InvalidArgument("inter_op_pools asks for ", pool.num_threads, " threads");
+      return errors::InvalidArgument("The number of threads in inter_op_pools is negative: ",
+                                     pool.num_threads);
     }
     if (pool.global_name.empty()) {
       pools.inter_op.push_back(GetThreadPool(pool.num_threads > 0 ? pool.num_threads : inter, true));
@@ -216,7 +217,7 @@ Status Lengthen(const Node& node, Node* copy) {
   const int old_inputs = copy->num_inputs();
   for (const auto& [name, value] : node.attrs()) copy->SetAttr(name, value);
   if (copy->num_outputs() != node.num_outputs() || copy->num_inputs() != node.num_inputs())
-    return errors::InvalidArgument("Node '", node.name(), "' has changed after the session took it over");
+    return errors::InvalidArgument("Node '", node.name(), "' was changed after it was added to the session");
   for (int i = old_inputs; i < node.num_inputs(); ++i) {
     MR_ASSIGN_OR_RETURN(const Edge* edge, node.InputEdge(i));
     Node* src = copy->graph().FindNode(edge->src->name());

@@ -33,7 +33,7 @@ Status RefuseRun(bool set, std::string_view field) {
 
 Status ReadThreads(const tensorflow::ConfigProto& config, SessionOptions* options) {
   if (config.intra_op_parallelism_threads() < 0 || config.inter_op_parallelism_threads() < -1) {
-    return errors::InvalidArgument("ConfigProto asks for a negative number of threads");
+    return errors::InvalidArgument("The number of threads in ConfigProto is negative");
   }
   options->intra_op_parallelism_threads = config.intra_op_parallelism_threads();
   // A negative number of inter-op threads means: run everything in the caller's thread.
@@ -156,8 +156,7 @@ Status ReadRewrites(const RewriterConfig& r, SessionOptions* options) {
 Status ReadGraphOptions(const tensorflow::GraphOptions& graph, SessionOptions* options) {
   MR_RETURN_IF_ERROR(Refuse(graph.timeline_step() != 0, "graph_options.timeline_step"));
   if (graph.build_cost_model() < 0 || graph.build_cost_model_after() < 0) {
-    return errors::InvalidArgument(
-        "ConfigProto.graph_options.build_cost_model asks for a negative number of steps");
+    return errors::InvalidArgument("ConfigProto.graph_options.build_cost_model is negative");
   }
   options->build_cost_model = graph.build_cost_model();
   options->build_cost_model_after = graph.build_cost_model_after();

@@ -122,8 +122,8 @@ class TaskCollectives::Step : public StepCollectives {
                        Status status, Tensor buffer) mutable {
       if (status.ok() && (buffer.dtype() != dtype || buffer.num_elements() != num_elements)) {
         status = errors::Internal("Collective buffer ", full, " has ", buffer.num_elements(), " elements of ",
-                                  DataTypeName(buffer.dtype()), ", but ", num_elements, " of ",
-                                  DataTypeName(dtype), " are wanted");
+                                  DataTypeName(buffer.dtype()), ", expected ", num_elements, " of ",
+                                  DataTypeName(dtype));
       }
       finish(std::move(status), std::move(buffer));
     };

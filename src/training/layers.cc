@@ -31,8 +31,8 @@ Status CheckInput(const Scope& scope, const char* layer, const Output& x, int ra
   const PartialShape shape = scope.ShapeOf(x);
   const auto who = [&] { return StrCat(layer, ": the input '", Scope::NameOf(x), "'"); };
   if (shape.unknown_rank() || (rank > 0 ? shape.rank() != rank : shape.rank() < -rank)) {
-    return errors::InvalidArgument(who(), " has the shape ", shape, ", wanted ", rank > 0 ? "" : "at least ",
-                                   rank > 0 ? rank : -rank, " axes");
+    return errors::InvalidArgument(who(), " has the shape ", shape, ", expected ",
+                                   rank > 0 ? "" : "at least ", rank > 0 ? rank : -rank, " axes");
   }
   if (shape.dim(shape.rank() - 1) >= 0) return Status();
   return errors::InvalidArgument(who(), " has the shape ", shape,
@@ -42,11 +42,11 @@ Status CheckInput(const Scope& scope, const char* layer, const Output& x, int ra
 StatusOr<std::vector<int64_t>> PerAxis(const char* layer, const char* what, const std::vector<int64_t>& given,
                                        size_t wanted) {
   for (const int64_t size : given) {
-    if (size < 1) return errors::InvalidArgument(layer, ": ", what, " are to be positive, got ", size);
+    if (size < 1) return errors::InvalidArgument(layer, ": ", what, " must be positive, got ", size);
   }
   if (given.size() == wanted) return given;
   if (given.size() == 1) return std::vector<int64_t>(wanted, given[0]);
-  return errors::InvalidArgument(layer, ": wanted 1 or ", wanted, " numbers for ", what, ", got ",
+  return errors::InvalidArgument(layer, ": expected 1 or ", wanted, " numbers for ", what, ", got ",
                                  given.size());
 }
 

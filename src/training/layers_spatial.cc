@@ -28,7 +28,7 @@ struct Sizes {
 StatusOr<Sizes> CheckConv(const Scope& scope, const char* layer, const Output& x, size_t axes,
                           const std::vector<int64_t>& kernel, int64_t filters, const ConvOptions& conv) {
   MR_RETURN_IF_ERROR(CheckInput(scope, layer, x, static_cast<int>(axes) + 2));
-  if (filters < 1) return errors::InvalidArgument(layer, ": wanted at least 1 filter, got ", filters);
+  if (filters < 1) return errors::InvalidArgument(layer, ": expected at least 1 filter, got ", filters);
   if (conv.depth_multiplier < 1)
     return errors::InvalidArgument(layer, ": depth_multiplier is to be positive");
   Sizes sizes;

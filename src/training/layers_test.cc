@@ -413,7 +413,7 @@ TEST(LayersTest, InputsThatDoNotFitAreErrors) {
       }),
       HasSubstr("The last dimension of the inputs"));
   EXPECT_THAT(error([](const Scope& s) { layers::Conv2D(s, ops::Const(s, {{1.f}}), 2, {3}); }),
-              HasSubstr("wanted 4 axes"));
+              HasSubstr("expected 4 axes"));
   EXPECT_THAT(error([](const Scope& s) {
                 layers::Conv2D(s, ops::Const(s, Numbers({1, 4, 4, 1})), 2, {3, 3, 3});
               }),

@@ -222,7 +222,7 @@ Metric AtK(const Scope& scope, const char* name, const Output& labels, const Out
   const PartialShape shape = own.ShapeOf(labels);
   if (k < 1 || (shape.rank() != 1 && shape.rank() != 2)) {
     own.UpdateStatus(errors::InvalidArgument(
-        name, ": wanted labels [batch] or [batch, n] and k above 0, got ", shape, " and ", k));
+        name, ": expected labels [batch] or [batch, n] and k above 0, got ", shape, " and ", k));
     return {};
   }
   const ops::TopKV2 top(own, predictions, static_cast<int32_t>(k));
@@ -246,7 +246,7 @@ Sum Confusion(const Scope& own, const Output& labels, const Output& predictions,
               const std::optional<Input>& weights) {
   own.UpdateStatus(CheckSameShape(own, labels, predictions));
   if (own.ok() && (num_classes < 1 || num_classes > 32768)) {
-    own.UpdateStatus(errors::InvalidArgument("num_classes is ", num_classes, ", wanted 1 to 32768"));
+    own.UpdateStatus(errors::InvalidArgument("num_classes is ", num_classes, ", expected 1 to 32768"));
   }
   if (!own.ok()) return {};
   const Formula label(own, CastTo(own, labels, DataType::kInt64));

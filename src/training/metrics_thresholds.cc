@@ -18,7 +18,7 @@ std::vector<Sum> Counts(const Scope& own, const Output& labels, const Output& pr
                         const std::vector<float>& thresholds, const std::optional<Input>& weights) {
   own.UpdateStatus(CheckSameShape(own, labels, predictions));
   if (own.ok() && thresholds.empty())
-    own.UpdateStatus(errors::InvalidArgument("wanted at least 1 threshold"));
+    own.UpdateStatus(errors::InvalidArgument("expected at least 1 threshold"));
   if (!own.ok()) return {};
   const Formula spread = SpreadWeights(own, weights, predictions);
   if (!own.ok()) return {};

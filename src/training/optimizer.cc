@@ -21,7 +21,7 @@ StatusOr<float> FloatOf(const Literal& literal) {
     if (value.dtype() == DataType::kDouble) return static_cast<float>(*value.data<double>());
     if (value.dtype() == DataType::kInt32) return static_cast<float>(*value.data<int32_t>());
   }
-  return errors::InvalidArgument("wanted one number, got ", value.DebugString());
+  return errors::InvalidArgument("expected one number, got ", value.DebugString());
 }
 
 Output MakeParameter(const Scope& scope, const std::string& name, const Input& value) {
@@ -96,7 +96,7 @@ Status Optimizer::CheckGradients(const std::vector<GradientAndVariable>& gradien
     if (!variable.ref().IsSet()) return errors::InvalidArgument(name_, ": a variable is unset");
     if (!gradient.IsSet() || Scope::TypeOf(gradient.values()) == variable.dtype()) continue;
     return errors::InvalidArgument(name_, ": the gradient of variable '", variable.name(), "' is ",
-                                   Scope::TypeOf(gradient.values()), ", wanted ", variable.dtype());
+                                   Scope::TypeOf(gradient.values()), ", expected ", variable.dtype());
   }
   const bool any = std::any_of(gradients.begin(), gradients.end(),
                                [](const GradientAndVariable& g) { return g.gradient.IsSet(); });

@@ -55,7 +55,7 @@ Status CheckActivation(std::string_view who, const layers::Activation& activatio
 RnnCell::Result RnnCell::Step(const Scope& scope, const Output& x, const std::vector<Output>& state) {
   const PartialShape shape = scope.ShapeOf(x);
   if (scope.ok() && state.size() != state_sizes().size()) {
-    scope.UpdateStatus(errors::InvalidArgument(name_, ": wanted ", state_sizes().size(),
+    scope.UpdateStatus(errors::InvalidArgument(name_, ": expected ", state_sizes().size(),
                                                " tensors of state, got ", state.size()));
   }
   if (scope.ok() && (shape.rank() != 2 || shape.dim(1) < 0)) {
@@ -271,12 +271,12 @@ Status CheckInputs(const Scope& scope, const RnnCell& cell, const Output& inputs
   const PartialShape shape = scope.ShapeOf(inputs);
   if (shape.rank() != 3 || shape.dim(2) < 0) {
     return errors::InvalidArgument("dynamic_rnn: the inputs have the shape ", shape,
-                                   ", wanted [batch, time, n] with a known n");
+                                   ", expected [batch, time, n] with a known n");
   }
   MR_RETURN_IF_ERROR(CheckSizes("dynamic_rnn", cell));
   const size_t wanted = cell.state_sizes().size();
   if (!options.initial_state.empty() && options.initial_state.size() != wanted) {
-    return errors::InvalidArgument("dynamic_rnn: wanted ", wanted, " tensors of state, got ",
+    return errors::InvalidArgument("dynamic_rnn: expected ", wanted, " tensors of state, got ",
                                    options.initial_state.size());
   }
   if (options.sequence_length.IsSet()) {

@@ -290,11 +290,11 @@ TEST(DynamicRnnTest, WhatDoesNotFitIsAnError) {
   const Scope flat = Scope::NewRootScope();
   BasicRnnCell cell(2);
   DynamicRnn(flat, cell, ops::Const(flat, {{1.f}}));
-  EXPECT_THAT(flat.status().message(), HasSubstr("wanted [batch, time, n]"));
+  EXPECT_THAT(flat.status().message(), HasSubstr("expected [batch, time, n]"));
   const Scope state = Scope::NewRootScope();
   const Output x = ops::Const(state, Inputs());
   DynamicRnn(state, cell, x, {.initial_state = {x, x}});
-  EXPECT_THAT(state.status().message(), HasSubstr("wanted 1 tensors of state, got 2"));
+  EXPECT_THAT(state.status().message(), HasSubstr("expected 1 tensors of state, got 2"));
   const Scope none = Scope::NewRootScope();
   MultiRnnCell empty({});
   DynamicRnn(none, empty, ops::Const(none, Inputs()));

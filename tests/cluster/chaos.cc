@@ -352,8 +352,10 @@ void AwaitNothingLeft(ChaosCluster& cluster, const std::string& when) {
         break;
       }
       if (Clock::now() - start > kRecoveryBound) {
-        Fail(StrCat(state.left, " things and ", state.tensor_bytes, " bytes (",
-                    cluster.FirstTensorBytes(task), " at first) are left ", when, state.error));
+        if (!state.error.empty())
+          Fail(StrCat("The state of task ", task, " is unknown ", when, ": ", state.error));
+        Fail(StrCat(state.left, " objects and ", state.tensor_bytes, " bytes (",
+                    cluster.FirstTensorBytes(task), " at first) remain ", when));
       }
       std::this_thread::sleep_for(milliseconds(20));
     }

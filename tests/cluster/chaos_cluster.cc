@@ -101,7 +101,8 @@ int64_t ChaosCluster::BytesOfTensors() const {
 TaskState ChaosCluster::StateOf(size_t task) const {
   using google::protobuf::Struct;
   TaskState state;
-  const auto text = DescribeCluster(StrCat("grpc://localhost:", ports_[task]), 3000);
+  // Long enough for a busy machine.
+  const auto text = DescribeCluster(StrCat("grpc://localhost:", ports_[task]), 15000);
   if (!text.ok()) {
     state.error = text.status().ToString();
     return state;

@@ -107,7 +107,7 @@ StatusOr<double> Compare(Graph& graph, const std::vector<Point>& points, const s
     const Tensor& at = points[x].value;
     const Tensor* value = grads[x].IsSet() ? &values[next++] : nullptr;
     if (value != nullptr && !(value->shape() == at.shape())) {
-      return errors::Internal("gradient ", x, " has shape ", value->shape(), ", wanted ", at.shape());
+      return errors::Internal("gradient ", x, " has shape ", value->shape(), ", expected ", at.shape());
     }
     for (int64_t i = 0; i < NumReals(at); ++i) {
       MR_ASSIGN_OR_RETURN(const std::vector<Tensor> above, of_ys.RunMoved(x, i, options.delta));

@@ -260,8 +260,8 @@ void KillAgainAndAgain(const char* program, int kills, uint64_t seed) {
     }
   }
   fs::remove_all(root);
-  std::printf("killed %d times in %d starts; %d trainings of %d steps ended with the same weights\n", done,
-              starts, ended, static_cast<int>(kSteps));
+  std::printf("killed %d times in %d starts; %d training%s of %d steps ended with the same weights\n", done,
+              starts, ended, ended == 1 ? "" : "s", static_cast<int>(kSteps));
 }
 
 }  // namespace

@@ -350,7 +350,8 @@ void Round::Drain() {
 
 void Report(const Totals& t, int64_t bytes, int64_t early_kib) {
   std::printf(
-      "soak: %lld rounds: %lld runs right, %lld partial runs right, %lld aborted, %lld cancelled, %lld timed "
+      "soak: %lld rounds: %lld correct runs, %lld correct partial runs, %lld aborted, %lld cancelled, %lld "
+      "timed "
       "out, "
       "%lld in sessions that were reset\n"
       "soak: worst return after a deadline: %.1f ms; bytes in use: %lld, as at the start; resident: %lld KiB "

@@ -20,7 +20,7 @@ class CommandsTest(program.ProgramTest):
 
     def test_help_is_no_error(self):
         out = self.run_program("--help").out
-        for word in ("checkpoint", "records", "Ends with 0"):
+        for word in ("checkpoint", "records", "Exit code 0"):
             self.assertIn(word, out)
         self.assertIn("--at", self.run_program("records", "head", "--help").out)
 

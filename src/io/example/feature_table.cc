@@ -59,7 +59,7 @@ StatusOr<FeatureTable> FeatureTable::Make(std::vector<FeatureSpec> specs) {
       MR_RETURN_IF_ERROR(CheckDefault(f));
     }
     if (!table.places_.emplace(f.key, table.size()).second) {
-      return errors::InvalidArgument("Feature key '", f.key, "' is there twice");
+      return errors::InvalidArgument("Feature key '", f.key, "' occurs twice");
     }
     table.features_.push_back(std::move(f));
   }

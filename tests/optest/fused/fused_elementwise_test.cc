@@ -515,7 +515,7 @@ TEST(FusedElementwiseTest, MalformedProgramsAreRefused) {
   EXPECT_THAT(error("types", Types{f, DataType::kInt32}), HasSubstr("does not give int32 of float operands"));
   EXPECT_THAT(error("types", Types{f, DataType::kString}), HasSubstr("does not give string"));
   for (const int64_t bad : {int64_t{3}, int64_t{-1}, INT64_MAX, INT64_MIN})
-    EXPECT_THAT(error("operands", Ints{0, 1, bad}), HasSubstr("which is not there yet")) << bad;
+    EXPECT_THAT(error("operands", Ints{0, 1, bad}), HasSubstr("which is computed later")) << bad;
   EXPECT_THAT(error("operands", Ints{0, 1}), HasSubstr("lacks an operand"));
   EXPECT_THAT(error("operands", Ints{0, 1, 2, 0}), HasSubstr("takes 3 operands, but has 4"));
   for (const int64_t bad : {int64_t{0}, int64_t{4}, int64_t{-1}, INT64_MAX})

@@ -84,7 +84,7 @@ class ParallelConcatKernel final : public OpKernel {
     row.SetDim(0, 1);
     for (int i = 0; i < num_inputs(); ++i) {
       if (context.input(i).shape() != row) {
-        return errors::InvalidArgument("Input ", i, " has shape ", context.input(i).shape(), ", wanted ",
+        return errors::InvalidArgument("Input ", i, " has shape ", context.input(i).shape(), ", expected ",
                                        row);
       }
     }

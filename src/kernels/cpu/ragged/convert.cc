@@ -288,10 +288,10 @@ class ToTensorKernel final : public OpKernel {
   Status CheckRows(const KernelContext& context, int d, const ragged::Numbers& t, int64_t parents) const {
     const int64_t n = is_splits(d) ? t[t.size() - 1] : t.size();
     if (n > (d + 1 == depth_ ? context.input(1).dim(0) : kMostRows))
-      return errors::InvalidArgument("A row partition is of ", n, " values, which are not there");
+      return errors::InvalidArgument("A row partition needs ", n, " values, but the input has fewer");
     const bool fits = is_splits(d) ? t.size() - 1 == parents : n == 0 || t[n - 1] < parents;
     if (fits) return Status();
-    return errors::InvalidArgument("Row partition ", d, " does not go with the ", parents, " rows around it");
+    return errors::InvalidArgument("Row partition ", d, " does not match the ", parents, " rows around it");
   }
 
   // Copies the rows of the last partition, which are contiguous in both tensors.
