@@ -46,7 +46,7 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/millrace" DESTINATION "${CMAKE_
 install(FILES "${PROJECT_BINARY_DIR}/generated/millrace/ops.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/millrace")
 install(DIRECTORY "${PROJECT_BINARY_DIR}/generated/millrace/ops" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/millrace")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-# For libraries of ops: who loads them has the library.
+# For libraries of ops, which need only the headers; the program that loads them links the library.
 add_library(millrace_headers INTERFACE)
 target_include_directories(millrace_headers INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 set_target_properties(millrace_headers PROPERTIES EXPORT_NAME headers)

@@ -19,7 +19,7 @@ mr::Status Run() {
   const mr::Output y = ops::Add(scope.WithOpName("y"), ops::MatMul(scope, x, w), {0.5f, -0.5f});
   std::cout << mr::Scope::NameOf(y) << " has the shape " << scope.ShapeOf(y) << '\n';
 
-  // A session runs what is asked for.
+  // A session runs the requested nodes.
   const mr::ClientSession session(scope);
   std::vector<mr::Tensor> outputs;
   MR_RETURN_IF_ERROR(session.Run({{x, {{1.f, 1.f}}}}, {y}, &outputs));
@@ -27,7 +27,7 @@ mr::Status Run() {
   MR_RETURN_IF_ERROR(session.Run({{x, {{1.f, 0.f}, {0.f, 1.f}}}}, {y}, &outputs));
   std::cout << outputs[0] << "\nat row 1, column 0: " << outputs[0].matrix<float>()(1, 0) << '\n';
 
-  // What goes wrong is a Status: a code, and a text that names the node.
+  // Errors are returned as a Status: a code, and a text that names the node.
   std::cout << session.Run({y}, &outputs) << '\n';
   ops::MatMul(scope.WithOpName("wrong"), w, {{1.f, 2.f}});
   std::cout << scope.status() << '\n';

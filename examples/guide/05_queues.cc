@@ -14,7 +14,7 @@ namespace ops = millrace::ops;
 mr::Status Run() {
   const mr::Scope scope = mr::Scope::NewRootScope();
   const mr::Output number = ops::Placeholder(scope, mr::DataType::kInt64);
-  // Five elements at most: who puts in more waits. Shapes have to be known for DequeueMany.
+  // Five elements at most: a further enqueue waits. Shapes have to be known for DequeueMany.
   const mr::Output queue = ops::FIFOQueueV2(scope, {mr::DataType::kInt64},
                                             ops::FIFOQueueV2::Capacity(5).Shapes({mr::TensorShape()}));
   const mr::Operation enqueue = ops::QueueEnqueueV2(scope, queue, {number});

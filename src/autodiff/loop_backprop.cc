@@ -218,7 +218,7 @@ Status Backprop::AccumulateConstant(Level& body, LoopWork& work, const Node& ent
 }
 
 // The rows of all iterations one after another. They are kept in arrays until the end, so that the cost is
-// that of the rows. Element 0 has no rows: it tells the shape if nothing else is written.
+// that of the rows. Element 0 has no rows: it provides the shape if nothing else is written.
 Status Backprop::AccumulateSlices(Level& body, LoopWork& work, const Node& enter, const IndexedSlices& grad) {
   const Edge* outside = enter.data_in_edges()[0];
   const Output like{outside->src, outside->src_output};

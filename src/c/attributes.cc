@@ -139,7 +139,7 @@ StatusOr<const AttrValue*> FindAttr(TF_Operation* op, const char* name) {
 
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::AttrValue;
 using millrace::DataType;
 using millrace::PartialShape;

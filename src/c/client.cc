@@ -94,7 +94,7 @@ Status CheckNoMoreInputs(const Node& node, std::string_view attr_name, const mil
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 void Millrace_AddControlInput(TF_Graph* graph, TF_Operation* op, TF_Operation* input, TF_Status* status) {
   ChangeNode(graph, op, status, [&](Node& node) MR_NO_THREAD_SAFETY_ANALYSIS -> Status {

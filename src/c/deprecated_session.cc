@@ -6,7 +6,7 @@
 #include "graph/graph_import.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::Session;
 using millrace::Status;
 using millrace::Tensor;

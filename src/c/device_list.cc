@@ -37,7 +37,7 @@ T Fact(const TF_DeviceList* list, int index, T otherwise, TF_Status* status, T (
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 TF_DeviceList* TF_SessionListDevices(TF_Session* session, TF_Status* status) {
   return List(session == nullptr ? nullptr : session->session.get(), status);

@@ -6,7 +6,7 @@
 
 #include "c/eager.h"
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::AttrMap;
 using millrace::AttrValue;
 using millrace::DataType;

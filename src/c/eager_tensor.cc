@@ -4,7 +4,7 @@
 // Handles of tensors for ops that run one by one.
 #include "c/eager.h"
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::EagerTensor;
 using millrace::RefPtr;
 using millrace::Status;

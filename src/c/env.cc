@@ -26,7 +26,7 @@ struct TF_Thread {
   pthread_t thread;
 };
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::Env;
 using millrace::Status;
 namespace errors = millrace::errors;

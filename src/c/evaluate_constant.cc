@@ -136,7 +136,7 @@ StatusOr<std::optional<Tensor>> Evaluate(TF_Graph& graph, const TF_Output& outpu
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 unsigned char TF_TryEvaluateConstant(TF_Graph* graph, TF_Output output, TF_Tensor** result,
                                      TF_Status* status) {

@@ -150,7 +150,7 @@ Status AddFunctions(Graph& graph, const tensorflow::FunctionDefLibrary& library)
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 TF_Function* TF_GraphToFunctionWithControlOutputs(
     const TF_Graph* fn_body, const char* fn_name, unsigned char append_hash_to_fn_name, int num_opers,

@@ -239,7 +239,7 @@ Status Change(TF_Graph* graph, F&& body) MR_NO_THREAD_SAFETY_ANALYSIS {
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::GradientRegistry;
 using millrace::GradientValue;
 using millrace::Status;

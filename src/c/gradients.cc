@@ -7,7 +7,7 @@
 #include "autodiff/add_gradients.h"
 #include "c/internal.h"
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::Edge;
 using millrace::Graph;
 using millrace::MutexLock;

@@ -79,7 +79,7 @@ void Release(TF_Graph* graph) {
 
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::MutexLock;
 using millrace::Node;
 using millrace::PartialShape;

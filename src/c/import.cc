@@ -257,7 +257,7 @@ Status Import(TF_Graph* graph, const TF_Buffer* buffer, const Options* options, 
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 TF_ImportGraphDefOptions* TF_NewImportGraphDefOptions(void) {
   return EnterOr<TF_ImportGraphDefOptions*>(nullptr, [] { return new TF_ImportGraphDefOptions; });

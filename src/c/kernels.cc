@@ -101,7 +101,7 @@ void GetAttr(TF_OpKernelConstruction* ctx, const char* name, Out* value, TF_Stat
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 TF_KernelBuilder* TF_NewKernelBuilder(const char* op_name, const char* device_name,
                                       void* (*create_func)(TF_OpKernelConstruction*),

@@ -11,7 +11,7 @@ struct TF_Library {
   std::string op_list;  // a serialised OpList
 };
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::OpRegistration;
 using millrace::Status;
 

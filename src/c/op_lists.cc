@@ -11,13 +11,13 @@
 #include "tensorflow/core/framework/kernel_def.pb.h"
 #include "tensorflow/core/framework/op_def.pb.h"
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::KernelDef;
 using millrace::KernelRegistry;
 
 namespace {
 
-// A kernel tells its constraints as text: "device='CPU'; T in [DT_FLOAT, DT_INT32]; …".
+// The constraints of a kernel as text: "device='CPU'; T in [DT_FLOAT, DT_INT32]; …".
 void AddConstraints(const KernelDef& kernel, tensorflow::KernelDef* proto) {
   const std::string text = kernel.ToString();
   for (const std::string_view part : millrace::StrSplit(text, ';')) {

@@ -74,7 +74,7 @@ int CopyControl(TF_Operation* oper, bool in, TF_Operation** result, int max) {
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 const char* TF_OperationName(TF_Operation* oper) {
   return oper == nullptr ? nullptr : NodeOf(oper)->name().c_str();

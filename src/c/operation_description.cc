@@ -284,7 +284,7 @@ Status SetAttrProto(TF_OperationDescription* desc, const char* name, const void*
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 TF_OperationDescription* TF_NewOperation(TF_Graph* graph, const char* op_type, const char* oper_name) {
   if (graph == nullptr) return nullptr;

@@ -60,7 +60,7 @@ void Build(TF_OpDefinitionBuilder* builder, F&& fn) {
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::OpBuilder;
 
 TF_OpDefinitionBuilder* TF_NewOpDefinitionBuilder(const char* op_name) {

@@ -16,7 +16,7 @@ using millrace::Status;
 using tensorflow::MetaGraphDef;
 namespace errors = millrace::errors;
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 TF_Session* TF_LoadSessionFromSavedModel(const TF_SessionOptions* session_options,
                                          const TF_Buffer* run_options, const char* export_dir,

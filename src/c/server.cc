@@ -6,7 +6,7 @@
 #include "millrace/cluster.h"
 #include "tensorflow/core/protobuf/tensorflow_server.pb.h"
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::Server;
 using millrace::Status;
 namespace errors = millrace::errors;

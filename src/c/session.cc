@@ -187,7 +187,7 @@ StatusOr<Session::Feeds> FeedsOf(std::vector<std::string> names, TF_Tensor* cons
 
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 TF_Session* TF_NewSession(TF_Graph* graph, const TF_SessionOptions* opts, TF_Status* status) {
   TF_Session* result = nullptr;

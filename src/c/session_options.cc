@@ -3,7 +3,7 @@
 #include "c/session.h"
 #include "tensorflow/core/protobuf/config.pb.h"
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 using millrace::Status;
 
 TF_SessionOptions* TF_NewSessionOptions(void) {

@@ -94,7 +94,7 @@ StatusOr<Tensor> DecodeStrings(std::string_view bytes, const TensorShape& shape)
 
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 size_t TF_StringEncodedSize(size_t len) { return millrace::c_api::EncodedSize(len); }
 

@@ -181,7 +181,7 @@ using millrace::Buffer;
 using millrace::DataType;
 using millrace::RefPtr;
 using millrace::TensorShape;
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 size_t TF_DataTypeSize(TF_DataType dt) { return millrace::DataTypeSize(TypeOf(dt)); }
 

@@ -54,7 +54,7 @@ Status FindArgRange(const millrace::OpDef& op, const millrace::AttrMap& attrs, c
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 void Millrace_OpDefinitionDoc(TF_OpDefinitionBuilder* builder, const char* text) {
   if (builder == nullptr) return;

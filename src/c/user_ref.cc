@@ -33,7 +33,7 @@ Status CheckRef(TF_OpKernelContext* ctx, int i) {
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 unsigned char Millrace_InputIsRef(TF_OpKernelContext* ctx, int i) { return IsRef(ctx, i) ? 1 : 0; }
 

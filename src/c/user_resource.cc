@@ -71,7 +71,7 @@ std::string_view OrDefault(const char* container) {
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 Millrace_Resources* Millrace_ConstructionResources(TF_OpKernelConstruction* ctx) {
   return ctx == nullptr ? nullptr : reinterpret_cast<Millrace_Resources*>(&Of(ctx).resources());

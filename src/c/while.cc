@@ -322,7 +322,7 @@ TF_WhileParams NoLoop() { return {0, nullptr, nullptr, {nullptr, -1}, nullptr, n
 }  // namespace
 }  // namespace millrace::c_api
 
-using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
+using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): entry points of this library
 
 TF_WhileParams TF_NewWhile(TF_Graph* g, TF_Output* inputs, int ninputs, TF_Status* status) {
   std::unique_ptr<TF_Output[]> cond_inputs, body_inputs, body_outputs;

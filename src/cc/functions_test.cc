@@ -135,7 +135,7 @@ TEST_F(FunctionsTest, WrongCallsAreErrorsAndGiveUnsetResults) {
                                                   });
     EXPECT_FALSE(wrong.IsSet());
     const Outputs results = CallFunction(scope, wrong, {1.f});
-    EXPECT_EQ(results.size(), 2u) << "whoever takes one finds it unset";
+    EXPECT_EQ(results.size(), 2u) << "the results exist, but are unset";
     expect_error(scope, results, "in function 'f'");
   }
 }

@@ -31,7 +31,7 @@ struct KernelText {
   std::map<std::string, std::vector<std::string>> types;
 };
 
-// A kernel tells its constraints as text: "device='CPU'; T in [DT_FLOAT, DT_INT32]; …".
+// The constraints of a kernel as text: "device='CPU'; T in [DT_FLOAT, DT_INT32]; …".
 KernelText Describe(const KernelDef& kernel) {
   KernelText text{kernel.device_type(), kernel.label(), {}};
   const std::string constraints = kernel.ToString();

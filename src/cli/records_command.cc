@@ -351,7 +351,7 @@ void AddRecordsCommand(Commands* commands) {
   const Command head =
       AddOne(commands, group, "head", "Show records, Examples readably", options, Head, false);
   head.AddOption("-n,--count", options->count, "Number of records").Check(NotNegative()).ShowDefault();
-  head.AddOption("--at", options->at, "The number of the first record, counted from 0; needs an index")
+  head.AddOption("--at", options->at, "The number of the first record, counted from 0; fast with an index")
       .Check(NotNegative());
   head.AddOption("--values", options->values, "Number of values shown of a feature")
       .Check(NotNegative())

@@ -75,19 +75,19 @@ class SharedMemoryLink::Waiting : public RefCounted {
 
 StatusOr<std::shared_ptr<SharedMemoryLink>> SharedMemoryLink::Connect(const std::string& socket,
                                                                       uint64_t secret, const Options& options,
-                                                                      Doors doors) {
+                                                                      Actions actions) {
   MR_ASSIGN_OR_RETURN(FileDescriptor fd, ConnectToUnixSocket(socket));
   if (!IsPeerOfUser(fd.get(), options.user))
     return errors::PermissionDenied("The socket for shared memory belongs to another user");
   SetSocketTimeout(fd.get(), kLookEvery);
-  std::shared_ptr<SharedMemoryLink> link(new SharedMemoryLink(std::move(fd), options, std::move(doors)));
+  std::shared_ptr<SharedMemoryLink> link(new SharedMemoryLink(std::move(fd), options, std::move(actions)));
   MutexLock lock(link->mu_);
   link->Send({Kind::kHello, 0, kLocalPacketVersion, secret});
   return link;
 }
 
-SharedMemoryLink::SharedMemoryLink(FileDescriptor fd, const Options& options, Doors doors)
-    : fd_(std::move(fd)), options_(options), doors_(std::move(doors)) {}
+SharedMemoryLink::SharedMemoryLink(FileDescriptor fd, const Options& options, Actions actions)
+    : fd_(std::move(fd)), options_(options), actions_(std::move(actions)) {}
 
 SharedMemoryLink::~SharedMemoryLink() = default;
 
@@ -154,7 +154,7 @@ void SharedMemoryLink::Close(const Status& status) {
     if (!why.ok()) {
       one->Finish(why);
     } else if (auto fetch = one->Take()) {
-      doors_.fall_back(*std::move(fetch));
+      actions_.fall_back(*std::move(fetch));
     }
   }
 }
@@ -190,7 +190,7 @@ Status SharedMemoryLink::Handle(ReceivedPacket received) {
     case Kind::kRefused: {
       const RefPtr<Waiting> waiting = Take(packet.number);
       if (waiting == nullptr) return Nonsense("it refuses a tensor that was not requested");
-      if (auto fetch = waiting->Take()) doors_.fall_back(*std::move(fetch));
+      if (auto fetch = waiting->Take()) actions_.fall_back(*std::move(fetch));
       return Status();
     }
     case Kind::kDrop: {
@@ -265,7 +265,7 @@ Status SharedMemoryLink::HandleTensor(const LocalPacket& packet, const FileDescr
   if (status.ok()) {
     Deliver(waiting, packet.segment, std::move(memory), copy);
   } else if (auto fetch = waiting->Take()) {
-    doors_.fall_back(*std::move(fetch));
+    actions_.fall_back(*std::move(fetch));
   }
   return status;
 }
@@ -277,7 +277,7 @@ void SharedMemoryLink::Deliver(const RefPtr<Waiting>& waiting, uint32_t segment,
   const RefPtr<Buffer> buffer = Buffer::Wrap(
       data, size, [self = shared_from_this(), segment, kept = std::move(memory)] { self->Release(segment); });
   if (waiting->ended()) return;
-  doors_.schedule(
+  actions_.schedule(
       [waiting, copy, tensor = Tensor::FromBuffer(waiting->dtype, waiting->shape, buffer, data)]() mutable {
         if (!copy) return waiting->Finish(std::move(tensor));
         StatusOr<Tensor> copied = Tensor::Allocate(waiting->dtype, waiting->shape);

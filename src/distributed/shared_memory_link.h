@@ -29,7 +29,7 @@ class SharedMemoryLink : public std::enable_shared_from_this<SharedMemoryLink> {
     int64_t max_bytes = 0;  // of all segments together
     int64_t patience_in_ms = 0;
   };
-  struct Doors {
+  struct Actions {
     // Runs long work, on another thread or on this one.
     std::function<void(UniqueFunction<void()> work)> schedule;
     // Fetches that fail here are passed on to another channel.
@@ -38,7 +38,7 @@ class SharedMemoryLink : public std::enable_shared_from_this<SharedMemoryLink> {
   ~SharedMemoryLink();
   // Unavailable when there is no such socket; PermissionDenied when it belongs to another user.
   static StatusOr<std::shared_ptr<SharedMemoryLink>> Connect(const std::string& socket, uint64_t secret,
-                                                             const Options& options, Doors doors);
+                                                             const Options& options, Actions actions);
 
   // Passes the fetch on if the link is closed.
   std::optional<TensorFetch> Start(TensorFetch fetch) MR_EXCLUDES(mu_);
@@ -58,7 +58,7 @@ class SharedMemoryLink : public std::enable_shared_from_this<SharedMemoryLink> {
   };
   class Waiting;
 
-  SharedMemoryLink(FileDescriptor fd, const Options& options, Doors doors);
+  SharedMemoryLink(FileDescriptor fd, const Options& options, Actions actions);
   Status Receive() MR_EXCLUDES(mu_);
   Status Handle(ReceivedPacket received) MR_EXCLUDES(mu_);
   Status HandleTensor(const LocalPacket& packet, const FileDescriptor& descriptor) MR_EXCLUDES(mu_);
@@ -73,7 +73,7 @@ class SharedMemoryLink : public std::enable_shared_from_this<SharedMemoryLink> {
 
   const FileDescriptor fd_;
   const Options options_;
-  const Doors doors_;
+  const Actions actions_;
   mutable Mutex mu_;
   bool closed_ MR_GUARDED_BY(mu_) = false;
   bool delivered_ MR_GUARDED_BY(mu_) = false;

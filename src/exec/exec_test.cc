@@ -520,7 +520,7 @@ TEST_F(StartedStepTest, TheCallerIsFreeWhileANodeWaits) {
     std::exchange(gate_, nullptr)->Open(4);
     ending.over.Wait();
     EXPECT_EQ(ending.status, Status());
-    EXPECT_EQ(ending.thread, std::this_thread::get_id()) << "whoever opens it runs the rest";
+    EXPECT_EQ(ending.thread, std::this_thread::get_id()) << "the thread that opens it runs the rest";
     EXPECT_EQ(Result(0), 6);
   }
 }

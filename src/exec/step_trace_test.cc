@@ -177,7 +177,7 @@ TEST_F(StepTraceTest, NodesSayWhenTheyWereReadyAndWhatMemoryTheyTook) {
   }
 }
 
-TEST_F(StepTraceTest, MemoryOfAnAsynchronousNodeIsNotThatOfWhoeverEndsIt) {
+TEST_F(StepTraceTest, MemoryOfAnAsynchronousNodeIsNotThatOfTheThreadThatEndsIt) {
   auto graph = std::make_unique<Graph>(ops_);
   for (const char* op : {"Wait", "Wake"}) ASSERT_TRUE(graph->AddNode(op, op, {}).ok());
   const DeviceStats stats = RunTraced(std::move(graph), By::kCounting);

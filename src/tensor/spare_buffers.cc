@@ -23,7 +23,7 @@ struct Pool {
   Mutex mu;
   std::unordered_multimap<size_t, Spare> spares MR_GUARDED_BY(mu);  // by bytes
   std::unordered_map<const SpareBuffers*, int64_t> bytes MR_GUARDED_BY(mu);
-  // Relaxed: a hint. Who misses one that was just given allocates.
+  // Relaxed: a hint. A thread that misses a buffer that was just given back allocates one.
   std::atomic<size_t> count{0};
 };
 

@@ -145,7 +145,7 @@ static void check_attributes(TFE_Context* context, TF_Status* status) {
   TFE_DeleteTensorHandle(m);
 }
 
-/* Setters of lists that no op above has: what is wrong shows when the op is executed. */
+/* Setters of lists that no op above has: errors are returned when the op is executed. */
 static void check_wrong_attributes(TFE_Context* context, TF_Status* status) {
   const char* const texts[] = {"a", "b"};
   const size_t lengths[] = {1, 1};
@@ -194,7 +194,7 @@ static void check_inputs(TFE_Context* context, TF_Status* status) {
   TFE_OpGetOutputLength(op, "nix", status);
   CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Output 'nix' not found");
   CHECK_INT(take_eager_int(execute(op, status)), 5);
-  /* One by one, and said. */
+  /* Inputs one by one, and N set explicitly. */
   op = TFE_NewOp(context, "AddN", status);
   for (int i = 0; i < 3; ++i) TFE_OpAddInput(op, list[i], status);
   TFE_OpSetAttrInt(op, "N", 3);

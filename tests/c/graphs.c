@@ -89,7 +89,7 @@ static void check_edges(TF_Graph* graph, TF_Status* status) {
   CHECK_OK(status);
   CHECK_INT(TF_OperationInputListLength(list, "inputs", status), 3);
 
-  /* What is not there is answered without harm. */
+  /* Queries about missing outputs and inputs return neutral values. */
   CHECK_INT(TF_OperationOutputType(out(sum, 9)), 0);
   CHECK_INT(TF_OperationOutputNumConsumers(out(sum, -1)), 0);
   const TF_Input none = {sum, 9};

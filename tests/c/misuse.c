@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The Millrace Authors
    SPDX-License-Identifier: Apache-2.0 */
 
-/* Programs that get the order of things wrong, or bytes that no program should write: each is told so. */
+/* Calls in the wrong order, and bytes that no program should write: each gets an error. */
 #define _POSIX_C_SOURCE 200809L
 #include <sys/types.h>
 #include <unistd.h>
@@ -136,7 +136,7 @@ static void check_bools(TF_Status* status) {
   TF_DeleteGraph(graph);
 }
 
-/* Gradients that come to nothing leave nothing behind. */
+/* A failed gradient computation leaves no nodes. */
 static void check_failed_gradients(TF_Status* status) {
   TF_Graph* graph = TF_NewGraph();
   TF_Output x = out(placeholder(graph, "x", TF_FLOAT, status), 0);

@@ -83,7 +83,7 @@ TEST_P(MapStagingTest, TuplesAreFoundByTheirKeys) {
   EXPECT_EQ(Count("Size"), 0);
 }
 
-TEST_P(MapStagingTest, WhoeverNamesNoKeyGetsTheSmallestOrAny) {
+TEST_P(MapStagingTest, MissingKeyTakesTheSmallestOrAny) {
   std::vector<int64_t> keys;
   for (const int64_t key : {4, 9, -1, 2}) ASSERT_EQ(PutBoth(key, key, "x"), Status());
   for (int i = 0; i < 4; ++i) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// A card for each tag: it knows its series, asks for their points while it is to be seen, and shows them.
+// A card for each tag: it has its series, requests their points while it is visible, and shows them.
 
-// ---- Points, asked for together
+// ---- Points, requested together
 
 const known = new Map();  // by id: points as the source gave them, with their version
 const wanted = new Map();  // by id: the cards that wait

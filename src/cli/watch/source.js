@@ -19,7 +19,7 @@ async function ask(path) {
   return response.json();
 }
 
-// `index` calls what it was given with each state of the runs; `series` gives the points of those ids that there are;
+// `index` calls its callback with each state of the runs; `series` returns the points of existing ids;
 // `showGraph` puts the page of a run's graph into a frame.
 const source = pageInfo.live ? {
   async index(onIndex, onLost) {

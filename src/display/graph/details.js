@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the page tells about the chosen item, search, and what mouse and keys do.
+// What the page shows about the selected item, search, and the actions of mouse and keys.
 
 const panel = document.getElementById("details");
 function facts(pairs, parent) {

@@ -16,8 +16,8 @@ namespace millrace {
 // Of scopes on a page. It opens groups by itself where there is room, so that they may be small.
 constexpr size_t kMostChildrenOfPage = 10;
 
-// A page that needs nothing else: scopes open and close, nodes are found by name and op, and the page tells
-// about the chosen one.
+// A page that needs no network and no other file: scopes open and close, nodes are found by name and op, and
+// the page shows details of the selected one.
 std::string RenderGraphPage(const ScopeTree& tree, const tensorflow::GraphDef& graph,
                             const std::string& title);
 

@@ -121,8 +121,8 @@ function liftEdges() {
   }
 }
 
-// One route out of the legs of an edge. A leg knows of an open box no more than its middle: there it goes on from,
-// or to, the pin of its neighbour.
+// One route from the segments (legs) of an edge. A segment that ends at an open box ends at the box's centre; the route
+// uses the pin of the neighbouring segment instead.
 function joinLegs(legs) {
   const route = [];
   for (const leg of legs) {

@@ -49,7 +49,7 @@ function bytesText(bytes) {
 
 // ---- The tip beside the pointer
 
-// `fill` puts what it tells into the tip, which stays inside the window.
+// `fill` adds the content of the tip, which stays inside the window.
 function showTip(fill, x, y) {
   const tip = byId("tip");
   tip.replaceChildren();

@@ -12,7 +12,7 @@ namespace millrace {
 // A page that needs no network and no other file.
 struct PageParts {
   std::string_view title;    // any text
-  std::string_view summary;  // any text; what it tells without its script
+  std::string_view summary;  // any text; shown without the script
   std::string_view body;     // HTML
   std::string_view style;    // after what all pages have (base.css)
   std::string_view script;   // after what all pages have (base.js)

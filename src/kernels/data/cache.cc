@@ -163,7 +163,9 @@ class FileCacheDataset final : public UnaryDataset {
    private:
     std::string LockFile() const { return dataset_.prefix_ + "_0.lockfile"; }
     void Unlock() {
-      Env::Posix().DeleteFile(LockFile()).IgnoreError("who writes the cache next says that it is there");
+      Env::Posix()
+          .DeleteFile(LockFile())
+          .IgnoreError("the next writer of the cache reports that the file exists");
     }
 
     Status Begin() {

@@ -17,18 +17,18 @@ constexpr int kMostPairs = kMostSmall / 2;
 
 // The squares and angles of the pairs of a round.
 template <typename T>
-struct Seats {
+struct Positions {
   alignas(64) T top_squares[kMostPairs];
   alignas(64) T bottom_squares[kMostPairs];
   alignas(64) T cosines[kMostPairs];
   alignas(64) T sines[kMostPairs];
 };
 
-// Who meets whom: column 0 keeps its seat, the other n - 1 sit in a ring and move on by one each round.
+// Round-robin pairing of columns: column 0 is fixed, the others rotate by one position in each round.
 struct Ring {
   int64_t pairs;
   int32_t columns[4 * kMostPairs];  // of the ring, twice
-  const int32_t* seats;             // of this round, in `columns`
+  const int32_t* positions;         // of this round, in `columns`
 
   MR_INLINE_MEMBER explicit Ring(int64_t n) : pairs(n / 2) {
     const int64_t others = n - 1;
@@ -37,10 +37,10 @@ struct Ring {
     for (int64_t i = 0; i < others; ++i) columns[others + i] = columns[i];
     Start();
   }
-  MR_INLINE_MEMBER void Start() { seats = columns + 2 * pairs - 1; }
-  MR_INLINE_MEMBER void MoveOn() { --seats; }
-  MR_INLINE_MEMBER int64_t Top(int64_t i) const { return i == 0 ? 0 : seats[i - 1]; }
-  MR_INLINE_MEMBER int64_t Bottom(int64_t i) const { return seats[2 * pairs - 2 - i]; }
+  MR_INLINE_MEMBER void Start() { positions = columns + 2 * pairs - 1; }
+  MR_INLINE_MEMBER void MoveOn() { --positions; }
+  MR_INLINE_MEMBER int64_t Top(int64_t i) const { return i == 0 ? 0 : positions[i - 1]; }
+  MR_INLINE_MEMBER int64_t Bottom(int64_t i) const { return positions[2 * pairs - 2 - i]; }
 };
 
 template <typename V, int... kLane>
@@ -54,27 +54,27 @@ MR_INLINE V LanesUpTo(V a, V b, LaneList<kLane...>) {
 
 // The squares move with their columns, in registers: loads of parts that were just stored would wait.
 template <typename T>
-MR_INLINE void MoveSquares(Seats<T>* seats, int64_t pairs) {
+MR_INLINE void MoveSquares(Positions<T>* positions, int64_t pairs) {
   using Lanes = typename ListOf<Fp<T>::kLanes>::Lanes;
   using Number = decltype(+IntOf<T>{}[0]);
   constexpr int kLanes = Fp<T>::kLanes, kRegisters = (kMostPairs + kLanes - 1) / kLanes;
   if (pairs < 2) return;
   const IntOf<T> lanes = LaneNumbers<T>();
-  const T first = seats->bottom_squares[0], last = seats->top_squares[pairs - 1],
-          stays = seats->top_squares[0];
+  const T first = positions->bottom_squares[0], last = positions->top_squares[pairs - 1],
+          stays = positions->top_squares[0];
   VecOf<T> top[kRegisters + 1] = {}, bottom[kRegisters + 1] = {};
   const int64_t count = (pairs + kLanes - 1) / kLanes;
   for (int64_t r = 0; r < count; ++r) {
-    top[r + 1] = Load(seats->top_squares + r * kLanes);
-    bottom[r] = Load(seats->bottom_squares + r * kLanes);
+    top[r + 1] = Load(positions->top_squares + r * kLanes);
+    bottom[r] = Load(positions->bottom_squares + r * kLanes);
   }
   for (int64_t r = 0; r < count; ++r) {
     const IntOf<T> place = lanes + (Number)(r * kLanes);
     VecOf<T> moved = LanesUpTo(top[r], top[r + 1], Lanes());
     moved = place == Number{0} ? Set(stays) : place == Number{1} ? Set(first) : moved;
-    Store(seats->top_squares + r * kLanes, place < (Number)pairs ? moved : VecOf<T>{});
+    Store(positions->top_squares + r * kLanes, place < (Number)pairs ? moved : VecOf<T>{});
     const VecOf<T> rest = LanesFrom(bottom[r], bottom[r + 1], Lanes());
-    Store(seats->bottom_squares + r * kLanes, place == (Number)(pairs - 1) ? Set(last) : rest);
+    Store(positions->bottom_squares + r * kLanes, place == (Number)(pairs - 1) ? Set(last) : rest);
   }
 }
 
@@ -146,17 +146,18 @@ struct Turns {
 // squares. A rotation is a little one if both its tangent and the product, in the same way, are below
 // `little`.
 template <typename T>
-MR_INLINE void Angles(VecOf<T> gamma, T limit, T little, int64_t begin, Seats<T>* seats, Turns* turns) {
+MR_INLINE void Angles(VecOf<T> gamma, T limit, T little, int64_t begin, Positions<T>* positions,
+                      Turns* turns) {
   using Vec = VecOf<T>;
   constexpr T kLeast = sizeof(T) == 4 ? static_cast<T>(1e-35) : static_cast<T>(1e-300);
-  const Vec alpha = Load(seats->top_squares + begin), beta = Load(seats->bottom_squares + begin);
+  const Vec alpha = Load(positions->top_squares + begin), beta = Load(positions->bottom_squares + begin);
   const Vec difference = beta - alpha, twice = gamma + gamma;
   const Vec square = difference * difference + twice * twice, product = alpha * beta;
   // Columns whose squares vanish beside the largest, 1, are as they are.
   const auto wanted = (gamma * gamma > product * limit) & (square > kLeast);
   if (Bits((IntOf<T>)wanted) == 0) {
-    Store(seats->cosines + begin, Vec{} + 1);
-    Store(seats->sines + begin, Vec{});
+    Store(positions->cosines + begin, Vec{} + 1);
+    Store(positions->sines + begin, Vec{});
     return;
   }
   const Vec safe = wanted ? square : Vec{} + 1;
@@ -165,10 +166,10 @@ MR_INLINE void Angles(VecOf<T> gamma, T limit, T little, int64_t begin, Seats<T>
   const Vec size = CopySign(twice, (Vec)((IntOf<T>)difference ^ (IntOf<T>)twice));
   const Vec tangent = wanted ? size * NearInverse(below) : Vec{};
   const Vec cosine = wanted ? InverseRoot(1 + tangent * tangent) : Vec{} + 1;
-  Store(seats->cosines + begin, cosine);
-  Store(seats->sines + begin, cosine * tangent);
-  Store(seats->top_squares + begin, alpha - tangent * gamma);
-  Store(seats->bottom_squares + begin, beta + tangent * gamma);
+  Store(positions->cosines + begin, cosine);
+  Store(positions->sines + begin, cosine * tangent);
+  Store(positions->top_squares + begin, alpha - tangent * gamma);
+  Store(positions->bottom_squares + begin, beta + tangent * gamma);
   turns->any = true;
   const auto large = ((gamma * gamma > product * little) | (tangent * tangent > little)) & wanted;
   turns->large |= Bits((IntOf<T>)large) != 0;
@@ -196,19 +197,20 @@ MR_INLINE VecOf<T> ProductOfRegisters(const VecOf<T>* a, const VecOf<T>* b) {
 
 // Rotates the pairs of a round, at most kLanes of them; the products of the pairs of the next one.
 template <typename T, int kW>
-MR_INLINE VecOf<T> RotateForNext(const Ring& ring, const Seats<T>& seats, T* g, int64_t stride) {
+MR_INLINE VecOf<T> RotateForNext(const Ring& ring, const Positions<T>& positions, T* g, int64_t stride) {
   constexpr int kLanes = Fp<T>::kLanes;
   const int64_t pairs = ring.pairs;
   VecOf<T> block[kLanes];
   for (int64_t i = pairs; i < kLanes; ++i) block[i] = VecOf<T>{};
   // The one that meets the bottom of this pair in the next round, and that of the next pair.
   VecOf<T> held[kW], last[kW], bottom[kW];
-  RotateRegisters<T, kW>(g, g + ring.Bottom(0) * stride, seats.cosines[0], seats.sines[0], held, last);
-  const int32_t *const tops = ring.seats - 1, *const bottoms = ring.seats + 2 * pairs - 2;
+  RotateRegisters<T, kW>(g, g + ring.Bottom(0) * stride, positions.cosines[0], positions.sines[0], held,
+                         last);
+  const int32_t *const tops = ring.positions - 1, *const bottoms = ring.positions + 2 * pairs - 2;
   for (int64_t i = 1; i < pairs; ++i) {
     VecOf<T> top[kW];
-    RotateRegisters<T, kW>(g + tops[i] * stride, g + bottoms[-i] * stride, seats.cosines[i], seats.sines[i],
-                           top, bottom);
+    RotateRegisters<T, kW>(g + tops[i] * stride, g + bottoms[-i] * stride, positions.cosines[i],
+                           positions.sines[i], top, bottom);
     block[i - 1] = ProductOfRegisters<T, kW>(held, bottom);
     for (int w = 0; w < kW; ++w) {
       held[w] = last[w];
@@ -243,13 +245,13 @@ MR_INLINE bool Orthogonalise(T* g, int64_t stride, int64_t length, T* v, int64_t
   // After a sweep of rotations by a little the products are below the tolerance: each was changed 2 n times
   // by a little of another.
   const T limit = tolerance * tolerance, little = tolerance / static_cast<T>(2 * n);
-  Seats<T> seats = {};
+  Positions<T> positions = {};
   Ring ring(n);
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     for (int64_t i = 0; i < pairs; ++i) {
       const T *const p = g + ring.Top(i) * stride, *const q = g + ring.Bottom(i) * stride;
-      seats.top_squares[i] = SumOfLanes<T>(PartialProduct<T, kW>(p, p, length));
-      seats.bottom_squares[i] = SumOfLanes<T>(PartialProduct<T, kW>(q, q, length));
+      positions.top_squares[i] = SumOfLanes<T>(PartialProduct<T, kW>(p, p, length));
+      positions.bottom_squares[i] = SumOfLanes<T>(PartialProduct<T, kW>(q, q, length));
     }
     Turns all;
     VecOf<T> next;
@@ -258,7 +260,7 @@ MR_INLINE bool Orthogonalise(T* g, int64_t stride, int64_t length, T* v, int64_t
       Turns turns;
       for (int64_t begin = 0; begin < pairs; begin += kLanes) {
         const VecOf<T> products = known ? next : ProductsOfPairs<T, kW>(ring, begin, g, stride, length);
-        Angles<T>(products, limit, little, begin, &seats, &turns);
+        Angles<T>(products, limit, little, begin, &positions, &turns);
       }
       known = false;
       if (turns.any) {
@@ -266,19 +268,19 @@ MR_INLINE bool Orthogonalise(T* g, int64_t stride, int64_t length, T* v, int64_t
         all.large |= turns.large;
         if constexpr (kW > 0) {
           if (pairs <= kLanes && pairs > 1) {
-            next = RotateForNext<T, kW>(ring, seats, g, stride);
+            next = RotateForNext<T, kW>(ring, positions, g, stride);
             known = true;
           }
         }
         for (int64_t i = 0; i < pairs; ++i) {
-          const T c = seats.cosines[i], s = seats.sines[i];
+          const T c = positions.cosines[i], s = positions.sines[i];
           const int64_t top = ring.Top(i), bottom = ring.Bottom(i);
           if (!known) RotatePair<T, kW>(g + top * stride, g + bottom * stride, c, s, length);
           if (v != nullptr) RotatePair<T, kW>(v + top * v_stride, v + bottom * v_stride, c, s, v_length);
         }
       }
       ring.MoveOn();
-      MoveSquares(&seats, pairs);
+      MoveSquares(&positions, pairs);
     }
     ring.Start();
     if (!all.large) return true;

@@ -5,7 +5,7 @@
 
 #include "check.h"
 
-/* DoorsOp: n floats in, the sums of their elements times by out. */
+/* EntryPointsOp: n floats in, the sums of their elements times by out. */
 static int g_released = 0, g_shape_data = 7;
 
 static void release(void* data) {
@@ -13,7 +13,7 @@ static void release(void* data) {
   ++g_released;
 }
 
-static void door_shapes(void* data, TF_ShapeInferenceContext* c, TF_Status* status) {
+static void entry_points_shapes(void* data, TF_ShapeInferenceContext* c, TF_Status* status) {
   CHECK_INT(*(int*)data, 7);
   CHECK_INT(Millrace_ShapeNumOutputs(c), 1);
   int64_t dims[4] = {-5, -5, -5, -5};
@@ -51,12 +51,12 @@ static void door_shapes(void* data, TF_ShapeInferenceContext* c, TF_Status* stat
   CHECK_OK(status);
 }
 
-static void* door_create(TF_OpKernelConstruction* c) {
+static void* entry_points_create(TF_OpKernelConstruction* c) {
   TF_Status* status = TF_NewStatus();
   TF_Buffer* name = Millrace_KernelNodeName(c);
   CHECK(name->length == 3 && memcmp(name->data, "sum", 3) == 0);
   TF_DeleteBuffer(name);
-  CHECK_STR(Millrace_KernelOpName(c), "DoorsOp");
+  CHECK_STR(Millrace_KernelOpName(c), "EntryPointsOp");
   TF_DataType types[2] = {TF_BOOL, TF_BOOL};
   CHECK_INT(Millrace_KernelTypes(c, 0, types, 1), 3);
   CHECK_INT(types[0], TF_FLOAT);
@@ -156,7 +156,7 @@ static void resources_of(TF_OpKernelContext* c, TF_Status* status) {
   CHECK_ERROR(status, TF_INVALID_ARGUMENT, "is null");
 }
 
-/* What is for references refuses other inputs, and inputs that are not there. */
+/* Functions for references refuse other inputs and missing inputs. */
 static void no_references(TF_OpKernelContext* c, TF_Status* status) {
   CHECK_INT(Millrace_InputIsRef(c, 0), 0);
   CHECK_INT(Millrace_InputIsRef(c, -1), 0);
@@ -177,7 +177,7 @@ static void no_references(TF_OpKernelContext* c, TF_Status* status) {
   TF_SetStatus(status, TF_OK, "");
 }
 
-static void door_compute(void* kernel, TF_OpKernelContext* c) {
+static void entry_points_compute(void* kernel, TF_OpKernelContext* c) {
   (void)kernel;
   TF_Status* status = TF_NewStatus();
   int begin = -1, end = -1;
@@ -216,24 +216,25 @@ static TF_Output floats(TF_Graph* graph, const char* name, float value, TF_Statu
   return out(constant_of(graph, name, float_vector(values, 4), status), 0);
 }
 
-void test_user_op_doors(void) {
+void test_user_op_entry_points(void) {
   TF_Status* status = TF_NewStatus();
-  TF_OpDefinitionBuilder* op = TF_NewOpDefinitionBuilder("DoorsOp");
+  TF_OpDefinitionBuilder* op = TF_NewOpDefinitionBuilder("EntryPointsOp");
   TF_OpDefinitionBuilderAddAttr(op, "N: int >= 1");
   TF_OpDefinitionBuilderAddAttr(op, "by: int = 3");
   TF_OpDefinitionBuilderAddInput(op, "xs: N * float");
   TF_OpDefinitionBuilderAddInput(op, "shape: int32");
   TF_OpDefinitionBuilderAddOutput(op, "y: float");
   Millrace_OpDefinitionDoc(op, "Adds up.\n\ny: The sum.");
-  Millrace_OpDefinitionShapeFunction(op, door_shapes, &g_shape_data, release);
+  Millrace_OpDefinitionShapeFunction(op, entry_points_shapes, &g_shape_data, release);
   TF_RegisterOpDefinition(op, status);
   CHECK_OK(status);
   CHECK_INT(g_released, 0); /* the registry has it */
-  Millrace_OpDefinitionShapeFunction(NULL, door_shapes, &g_shape_data, release);
+  Millrace_OpDefinitionShapeFunction(NULL, entry_points_shapes, &g_shape_data, release);
   CHECK_INT(g_released, 1);
   Millrace_OpDefinitionDoc(NULL, "nothing");
-  TF_KernelBuilder* kernel = TF_NewKernelBuilder("DoorsOp", "CPU", door_create, door_compute, NULL);
-  TF_RegisterKernelBuilder("DoorsOp", kernel, status);
+  TF_KernelBuilder* kernel =
+      TF_NewKernelBuilder("EntryPointsOp", "CPU", entry_points_create, entry_points_compute, NULL);
+  TF_RegisterKernelBuilder("EntryPointsOp", kernel, status);
   CHECK_OK(status);
   TF_Buffer* ops = TF_GetAllOpList();
   CHECK(memmem(ops->data, ops->length, "Adds up.", 8) != NULL);
@@ -242,7 +243,7 @@ void test_user_op_doors(void) {
   TF_Graph* graph = TF_NewGraph();
   const TF_Output xs[] = {floats(graph, "a", 1.5f, status), floats(graph, "b", 2, status)};
   const TF_Output shape = out(placeholder(graph, "shape", TF_INT32, status), 0);
-  TF_OperationDescription* desc = TF_NewOperation(graph, "DoorsOp", "sum");
+  TF_OperationDescription* desc = TF_NewOperation(graph, "EntryPointsOp", "sum");
   TF_AddInputList(desc, xs, 2);
   TF_AddInput(desc, shape);
   TF_Operation* sum = TF_FinishOperation(desc, status);
