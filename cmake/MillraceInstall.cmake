@@ -26,7 +26,7 @@ set(grpc_symbol _ZN8millrace15grpc_registeredE)  # of src/rpc/auto_register.cc
 if(MILLRACE_STATIC)
   add_library(millrace STATIC ${objects_with_c})
   target_link_libraries(millrace PUBLIC Threads::Threads protobuf::libprotobuf JPEG::JPEG PNG::PNG ZLIB::ZLIB SQLite::SQLite3 ICU::uc re2 snappy grpc++ grpc gpr absl_synchronization ${CMAKE_DL_LIBS})
-  # Nothing refers to the object that registers the built-in ops: programs are told to ask for it.
+  # Nothing refers to the object that registers the built-in ops: programs are linked with a reference to it.
   target_link_options(millrace INTERFACE "LINKER:--undefined=${registration_symbol},--undefined=${grpc_symbol}")
 else()
   set(exports "${PROJECT_SOURCE_DIR}/cmake/exports.map")

@@ -15,7 +15,7 @@ endfunction()
 
 # mr_precompile(target kernels/cpu/kernel_util.h map ...): these headers are compiled once for all sources of the target.
 # mr_precompile(target FROM mr_base): what mr_base precompiles serves this target, too; its options have to be the same.
-# Every source goes on including what it uses: builds with clang precompile nothing. A source with options of its own
+# Every source still includes what it uses: builds with clang precompile nothing. A source with options of its own
 # needs the property SKIP_PRECOMPILE_HEADERS.
 function(mr_precompile target)
   if(NOT MILLRACE_PCH)

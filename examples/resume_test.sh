@@ -47,7 +47,7 @@ while [ "$killed" -lt "$kills" ]; do
     python3 "$reader" "$folder/killed/run" >/dev/null || fail "event files are not as they should be after $killed kills"
   fi
 done
-(start) || fail "it does not go on after $killed kills"
+(start) || fail "it does not continue after $killed kills"
 check
 echo "killed $killed times, $((ended + 1)) trainings ended: $result"
 for run in whole killed; do "$millrace" run "$folder/$run/export" --feed "$feed" | grep -v ' ms' >"$folder/$run/served"; done

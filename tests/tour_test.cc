@@ -172,7 +172,7 @@ Status Tour::MessageToGraph() {
   MR_ASSIGN_OR_RETURN(const Edge* const edge, y->InputEdge(1));
   EXPECT_EQ(edge->src->name(), "c");
   EXPECT_EQ(y->requested_device(), "/cpu:1");
-  EXPECT_FALSE(y->has_assigned_device()) << "asked for, not yet given";
+  EXPECT_FALSE(y->has_assigned_device()) << "requested, not yet assigned";
 
   tensorflow::GraphDef bad = def_;
   bad.mutable_node(9)->set_input(0, "nowhere");
@@ -248,7 +248,7 @@ Status Tour::Passes() {
                                                                       .has_kernel = has_kernel,
                                                                       .client_device = kCpu0}));
   EXPECT_GE(folded, 1);
-  EXPECT_EQ(pruned_->FindNode("two"), nullptr) << "nobody needs it any more";
+  EXPECT_EQ(pruned_->FindNode("two"), nullptr) << "no node needs it";
   MR_ASSIGN_OR_RETURN(const Edge* const five, pruned_->FindNode("y")->InputEdge(0));
   EXPECT_EQ(five->src->op_name(), "Const");
   MR_ASSIGN_OR_RETURN(const Tensor value, ConstantValue(*five->src, 0, nullptr));

@@ -58,7 +58,7 @@ for package in "${wanted[@]}"; do
   [[ $state == "install ok installed" ]] || missing+=("$package")
 done
 if (( ${#missing[@]} == 0 )); then
-  echo "setup: all ${#wanted[@]} packages are there"
+  echo "setup: all ${#wanted[@]} packages are installed"
   exit 0
 fi
 

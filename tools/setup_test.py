@@ -44,7 +44,7 @@ class SetupTest(unittest.TestCase):
     def test_nothing_is_done_when_all_is_there(self):
         result = self.run_setup("# a comment\nhere   # why\n\n", uid=1000)
         self.assertEqual(0, result.returncode, result.stderr)
-        self.assertIn("all 1 packages are there", result.stdout)
+        self.assertIn("all 1 packages are installed", result.stdout)
 
     LINE = "install -y --no-install-recommends gone"
 

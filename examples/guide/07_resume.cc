@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // 07_resume DIR: trains for 30 steps, and in a second session, which finds the checkpoint of the first, on to
-// step 51. A program that was killed goes on in the same way when it is started again.
+// step 51. A program that was killed continues in the same way when it is started again.
 #include <cmath>
 #include <iostream>
 

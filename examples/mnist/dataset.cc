@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<const char*, 4> kFiles = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                                "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
-// The path of `name` in `dir`, plain or with .gz; "" when neither is there.
+// The path of `name` in `dir`, plain or with .gz; "" if neither exists.
 std::string FindFile(const std::string& dir, const char* name) {
   for (const char* suffix : {"", ".gz"}) {
     std::string path = StrCat(dir, "/", name, suffix);

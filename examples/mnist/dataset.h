@@ -65,7 +65,7 @@ StatusOr<Examples> DecodeIdx(std::span<const uint8_t> image_file, std::span<cons
 void OneHot(std::span<const uint8_t> labels, std::span<float> out);
 
 // Returns the examples in an order that is shuffled for every epoch and depends only on the seed. Every
-// example comes once per epoch; a batch that reaches past the end of an epoch goes on in the next. Not
+// example comes once per epoch; a batch that reaches past the end of an epoch continues in the next. Not
 // thread-safe.
 class Batcher {
  public:
@@ -76,7 +76,7 @@ class Batcher {
   // REQUIRES: images.size() == n * kPixels and one_hot.size() == n * kClasses for one n.
   void NextBatch(std::span<float> images, std::span<float> one_hot);
 
-  // The index of the next example, for those who copy on their own.
+  // The index of the next example, for callers that copy examples themselves.
   int64_t NextIndex();
 
   int64_t epochs_started() const { return epochs_started_; }

@@ -77,7 +77,7 @@ TEST(DigitGeneratorTest, NoTwoImagesAreEqual) {
   EXPECT_EQ(images.size(), 2300u);
 }
 
-// A classifier that only knows the mean image of each digit gets most of the digits right and far from all:
+// A classifier by only the mean image of each digit gets most of the digits right and far from all:
 // the drawings carry their labels, and are not so uniform that there is nothing to learn.
 TEST(DigitGeneratorTest, TheNearestMeanIsOftenButNotAlwaysRight) {
   const Dataset data = Small(8);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trains a digit model and reports its accuracy: progress on standard error, one JSON object as the last line
-// of standard output, and a report as an HTML page if asked for.
+// of standard output, and optionally a report as an HTML page.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -141,7 +141,7 @@ class Trainer {
     return ReplaceFile(options_.trace, metadata.SerializeAsString());
   }
 
-  // Images in, probabilities and the likeliest digit out. A model that was there is replaced.
+  // Images in, probabilities and the likeliest digit out. An existing model is replaced.
   Status Export() {
     return SimpleSave(session_, scope_, options_.export_dir, {{"images", model_.images}},
                       {{"probabilities", model_.probabilities}, {"digits", model_.digits}});

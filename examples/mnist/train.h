@@ -21,13 +21,13 @@ struct TrainOptions {
   int threads = 0;  // 0: one per core
   // The file for the trace of the last training step, a serialised RunMetadata; "": none.
   std::string trace{};
-  // Where to write the trained model as a SavedModel; "": nowhere. One that is there is replaced.
+  // Where to write the trained model as a SavedModel; "": nowhere. An existing one is replaced.
   std::string export_dir{};
   // Asked before each step: true ends the training there, with evaluation, report and model. Null: never.
   std::function<bool()> stop{};
 };
 
-// Whether the outputs can be written, as far as that can be known before they are there.
+// Whether the outputs can be written, as far as that can be checked before they exist.
 Status CheckOutputs(const TrainOptions& options, const std::string& report);
 
 // The progress of a run; losses are means over examples.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // regression DIR: fits y = w x + b to DIR/train.csv, evaluates on DIR/test.csv (both are made when they are
-// not there) and writes the model to DIR/export. It can be killed at any moment. When it is started again, it
+// missing) and writes the model to DIR/export. It can be killed at any moment. When it is started again, it
 // continues from its last checkpoint with the next element of the input.
 #include <cstdio>
 #include <filesystem>

@@ -18,7 +18,7 @@ for _ in $(seq 3000); do
 done
 kill -9 $pid 2>/dev/null || true
 wait $pid 2>/dev/null || true
-head -1 "$dir/killed/run/checkpoint"  # what it goes on from
+head -1 "$dir/killed/run/checkpoint"  # the checkpoint from which it continues
 resumed=$("$program" "$dir/killed" $steps)
 echo "$resumed"
 [ "$whole" = "$resumed" ] || { echo "residual_test: the results differ" >&2; exit 1; }

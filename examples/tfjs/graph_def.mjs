@@ -8,7 +8,7 @@ const TYPES = ['DT_INVALID', 'DT_FLOAT', 'DT_DOUBLE', 'DT_INT32', 'DT_UINT8', 'D
   'DT_QUINT16', 'DT_UINT16', 'DT_COMPLEX128', 'DT_HALF', 'DT_RESOURCE', 'DT_VARIANT', 'DT_UINT32', 'DT_UINT64'];
 
 // Field: [number, kind, repeated or map]. A kind is a scalar or the name of a message; an integer key of a map
-// is told by 'intmap'.
+// is in 'intmap'.
 const MESSAGES = {
   GraphDef: {node: [1, 'NodeDef', 'list'], library: [2, 'Library'], versions: [4, 'Versions']},
   Versions: {producer: [1, 'int'], minConsumer: [2, 'int'], badConsumers: [3, 'int', 'list']},

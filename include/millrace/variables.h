@@ -92,7 +92,7 @@ std::vector<GraphVariable> GlobalVariables(const Scope& scope);
 // Variables of one process, which are not saved: epoch counters, accumulators of metrics.
 std::vector<GraphVariable> LocalVariables(const Scope& scope);
 std::vector<GraphVariable> TrainableVariables(const Scope& scope);
-// Adds a variable to another collection; no effect if it is there.
+// Adds a variable to another collection; no effect if it is already in it.
 void AddToCollection(const Scope& scope, const std::string& name, const GraphVariable& variable);
 
 // Adds "init", which initialises variables.

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// A tensor of `shape` with the given values in any type that arithmetic knows.
+// A tensor of `shape` with the given values in any type that arithmetic supports.
 template <typename T>
 Tensor Filled(const std::vector<T>& values, DataType dtype, const TensorShape& shape) {
   Tensor tensor(dtype, shape);

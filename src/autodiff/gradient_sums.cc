@@ -93,7 +93,7 @@ Output Backprop::AddPairwise(const std::vector<Output>& parts) {
   return sum;
 }
 
-// The same gradients after all of them are there.
+// The same gradients after all of them are computed.
 std::vector<GradientValue> Backprop::Gate(const Node& node, std::vector<GradientValue> grads) {
   std::vector<GradientValue*> set;
   for (GradientValue& grad : grads) {

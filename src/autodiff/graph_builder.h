@@ -28,7 +28,7 @@ struct InputArg {
 Status InferInputAttrs(const OpDef& op, std::span<const InputArg> inputs, AttrMap* attrs);
 
 // Adds one node with its inputs; attributes missing in `attrs` are inferred, shapes checked. On error the
-// graph is unchanged. REQUIRES: the inputs are tensors of this graph that `shapes` knows; the name is
+// graph is unchanged. REQUIRES: the inputs are tensors of this graph that are in `shapes`; the name is
 // new.
 StatusOr<Node*> AddCheckedNode(Graph& graph, ShapeRefiner& shapes, std::string_view name, std::string_view op,
                                std::span<const InputArg> inputs, AttrMap attrs, std::string_view device);

@@ -104,7 +104,7 @@ BlockPlan PlanBlocks(int64_t total, int64_t cost_ns) {
 // caller's stack and is used only for a block taken before they ran out, for which the caller waits; a helper
 // that comes late finds none and touches nothing else.
 //
-// Each thread begins with a part of its own, block after block, and goes on with the parts of others. The
+// Each thread begins with a part of its own, block after block, and continues with the parts of others. The
 // part depends on the thread and not on the caller of ParallelFor, unless another thread has begun with it:
 // what one loop leaves in a core's cache is then what the next loop over the same elements reads there.
 struct Loop : RefCounted {
@@ -267,7 +267,7 @@ void ThreadPool::Impl::Start() {
     try {
       threads.emplace_back([this, i] { WorkerMain(static_cast<int>(i)); });
     } catch (const std::system_error&) {
-      break;  // the system has no more threads to give: go on with those there are
+      break;  // the system has no more threads to give: continue with fewer
     }
   }
   started.store(static_cast<int>(threads.size()), std::memory_order_release);

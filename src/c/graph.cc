@@ -27,7 +27,7 @@ Status MergeError(const PartialShape& a, const PartialShape& b) {
                                  " and ", b.dim(i), ". Shapes are ", a, " and ", b, ".");
 }
 
-// Whether a node has this name or one that goes on with a '/' after it.
+// Whether a node has this name or one that continues with a '/' after it.
 bool IsTaken(const Graph& graph, std::string_view name) {
   if (graph.FindNode(name) != nullptr) return true;
   for (int id = 2; id < graph.num_node_ids(); ++id) {

@@ -21,7 +21,7 @@ TEST(EnterTest, StatusesAreStoredAndExceptionsEnd) {
   EXPECT_TRUE(errors::IsResourceExhausted(status.status));
   EXPECT_FALSE(Enter(&status, []() -> Status { throw std::runtime_error("why"); }));
   EXPECT_EQ(status.status, Status(ErrorCode::kInternal, "why"));
-  EXPECT_FALSE(Enter(nullptr, [] { return errors::NotFound("x"); })) << "nobody wants to know";
+  EXPECT_FALSE(Enter(nullptr, [] { return errors::NotFound("x"); })) << "there is no status to set";
   EXPECT_EQ(EnterOr(7, []() -> int { throw std::length_error("too long"); }), 7);
   EXPECT_EQ(EnterOr(7, [] { return 8; }), 8);
 }

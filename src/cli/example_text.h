@@ -10,7 +10,7 @@
 
 namespace millrace::cli {
 
-// The kind of a record, as far as its bytes tell.
+// The kind of a record, as far as its bytes show.
 enum class RecordKind { kBytes, kText, kExample, kSequenceExample };
 RecordKind KindOfRecord(std::string_view record);
 std::string_view RecordKindName(RecordKind kind);

@@ -166,7 +166,7 @@ class StepMaker {
 
   Status AddFeeds() {
     for (const std::string& feed : options_.feeds) {
-      const size_t equals = feed.find('=');  // is there: see Assignment
+      const size_t equals = feed.find('=');  // exists: see Assignment
       const std::string name = feed.substr(0, equals);
       MR_RETURN_IF_ERROR(AddFeed(name, std::string_view(feed).substr(equals + 1)));
     }

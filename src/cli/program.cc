@@ -13,7 +13,7 @@
 namespace millrace::cli {
 namespace {
 
-// The command that the words ask for, as far as they name one: for the hint at its help.
+// The command that the words name, if any: for the hint at its help.
 std::string CommandName(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? app.get_name() : StrCat(app.get_name(), " ", CommandName(*chosen.front()));

@@ -27,7 +27,7 @@ struct RecordsOptions {
   std::vector<std::string> files;
   std::string file;
   std::string compression = "auto";
-  std::string index;   // path of an index; "": beside the file, if it is there
+  std::string index;   // path of an index; "": beside the file, if it exists
   std::string output;  // of the index
   std::string as = "auto";
   int64_t count = 5;

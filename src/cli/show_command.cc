@@ -110,7 +110,7 @@ void LookAtNode(const NodeDef& node, Findings* findings) {
   }
 }
 
-// Whether there are op and kernel for a node. Attributes with tensors are not looked at: no kernel asks for
+// Whether op and kernel for a node exist. Attributes with tensors are not checked: no kernel requires
 // them.
 void LookForKernel(const NodeDef& node, const std::set<std::string>& functions, Findings* findings) {
   if (functions.contains(node.op())) return;
@@ -344,7 +344,7 @@ void PrintText(const ShowOptions& options, const ModelFile& model, const Finding
   }
   if (!findings.load_error.ok())
     out << "The graph can't be loaded: " << PrintableLines(findings.load_error.message(), 600) << "\n";
-  out << (findings.runs_here() ? "All ops and kernels are there.\n" : "The model can't run here.\n");
+  out << (findings.runs_here() ? "All ops and kernels are available.\n" : "The model can't run here.\n");
 }
 
 StatusOr<ExitCode> Show(const ShowOptions& options, const Context& context) {

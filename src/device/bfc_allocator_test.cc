@@ -304,8 +304,8 @@ TEST(BfcAllocatorTest, ReportListsBins) {
   EXPECT_THAT(report,
               HasSubstr("Allocator (bfc): limit 1.00MiB, reserved 1.00MiB in 1 regions, in use 512B"));
   EXPECT_THAT(report, HasSubstr("wasted by rounding 212B"));
-  EXPECT_THAT(report, HasSubstr("Bin (512): chunks 1, in use 1; 512B, in use 512B, asked for 300B\n"));
-  EXPECT_THAT(report, HasSubstr("Bin (524288): chunks 1, in use 0; 1023.50KiB, in use 0B, asked for 0B\n"));
+  EXPECT_THAT(report, HasSubstr("Bin (512): chunks 1, in use 1; 512B, in use 512B, requested 300B\n"));
+  EXPECT_THAT(report, HasSubstr("Bin (524288): chunks 1, in use 0; 1023.50KiB, in use 0B, requested 0B\n"));
   bfc.Deallocate(p, 300);
 }
 

@@ -115,7 +115,7 @@ std::string BfcAllocator::Report() const {
     const Row& row = rows[i];
     if (row.chunks == 0) continue;
     text += StrCat("Bin (", int64_t{kMinBytes} << i, "): chunks ", row.chunks, ", in use ", row.in_use, "; ",
-                   ByteSizeText(row.bytes), ", in use ", ByteSizeText(row.bytes_in_use), ", asked for ",
+                   ByteSizeText(row.bytes), ", in use ", ByteSizeText(row.bytes_in_use), ", requested ",
                    ByteSizeText(row.requested), "\n");
   }
   return StrCat(text, "Largest holders: ", HoldersText(kMostHolders), "\n");
@@ -161,7 +161,7 @@ std::string BfcAllocator::FindInconsistencyForTest() const {
   }
   size_t binned = 0;
   for (const Bin& bin : bins_) binned += bin.size();
-  if (binned != free_chunks) return "bins with chunks that are not there";
+  if (binned != free_chunks) return "bins with missing chunks";
   if (reserved != reserved_ || reserved > options_.limit_bytes) return "a wrong sum of regions";
   if (in_use != stats_.bytes_in_use) return "a wrong sum in use";
   if (in_use > stats_.peak_bytes_in_use) return "a peak below the present";

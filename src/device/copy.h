@@ -20,9 +20,9 @@ inline Device* DeviceOf(const Tensor& tensor) {
 using TensorDone = UniqueFunction<void(StatusOr<Tensor>)>;
 
 // Copies a tensor to the memory of `to` (null: host memory), allocated by `allocator`, which must be of that
-// memory; a tensor that is there already is not copied. Copies directly from device to device if the devices
-// can, else through host memory. `done` is called once, from this thread or a device's, and must not block:
-// when the host may read the tensor, or when later work in the stream of `to` may.
+// memory; a tensor that is already in that memory is not copied. Copies directly from device to device if the
+// devices can, else through host memory. `done` is called once, from this thread or a device's, and must not
+// block: when the host may read the tensor, or when later work in the stream of `to` may.
 void BringTensor(const Tensor& tensor, Device* to, Allocator& allocator, TensorDone done);
 
 // The same to host memory, for callers that may block.

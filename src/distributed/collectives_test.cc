@@ -338,7 +338,7 @@ TEST_F(StepSequencesTest, TheLeadersStepsCountOn) {
   sequences_.Retire(kKey, first);
   EXPECT_EQ(sequences_.Next(kKey), first + 1);
   sequences_.Retire(kKey, first + 7);
-  EXPECT_EQ(sequences_.Next(kKey), first + 1) << "nobody has had that one";
+  EXPECT_EQ(sequences_.Next(kKey), first + 1) << "that number was not used";
   EXPECT_NE(sequences_.Next(6), first);
 }
 

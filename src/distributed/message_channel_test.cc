@@ -145,7 +145,7 @@ TEST_F(MessageChannelTest, AnErrorBetweenChunksIsTheResult) {
   };
   const Status gone = OfferAndFetch().status();
   EXPECT_TRUE(errors::IsUnavailable(gone)) << gone;
-  EXPECT_EQ(transport_.calls, 4) << "nothing is asked for after an error";
+  EXPECT_EQ(transport_.calls, 4) << "nothing is requested after an error";
   EXPECT_EQ(held_->size(), 1u);
   steps_.CleanUp(1);
   EXPECT_EQ(held_->size(), 0u);

@@ -20,7 +20,7 @@
 namespace millrace {
 
 // Moves tensors between tasks of one machine and one user through shared memory: one copy, into that
-// memory. A receiver connects to a socket of the sender, whose name is in the offer; the kernel tells each
+// memory. A receiver connects to a socket of the sender, whose name is in the offer; the kernel shows each
 // side the user of the other one. Without such a connection, or when memory is short, the tensor is moved
 // by `other`.
 class SharedMemoryChannel : public TensorChannel {

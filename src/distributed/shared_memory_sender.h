@@ -23,7 +23,7 @@ class SharedMemorySender {
  public:
   struct Options {
     int64_t max_bytes = 0;  // of shared memory for each receiver
-    uid_t user = 0;         // the only one who may connect
+    uid_t user = 0;         // the only user that may connect
     int64_t patience_in_ms = 0;
   };
   // Runs on `threads`, whose destructor must run first.

@@ -259,7 +259,7 @@ TEST_F(SocketChannelTest, ATensorThatHasGoneIsSoughtInTheOtherWay) {
   EXPECT_TRUE(errors::IsAborted(result.Wait().status()));
   EXPECT_EQ(other_.fetches, 1);
   ExpectNumbers(Send(tensor), 10);
-  EXPECT_EQ(sender_->num_connections(), 1u) << "the connection goes on";
+  EXPECT_EQ(sender_->num_connections(), 1u) << "the connection stays open";
 }
 
 TEST_F(SocketChannelTest, StopEndsWhatIsToCome) {

@@ -129,7 +129,7 @@ template <bool kNoted = true>
 class NodeRunner {
  public:
   // `context` belongs to the step, and is bound to each node in turn. It is not a member, so that the
-  // compiler knows that kernels do not change this object.
+  // compiler can assume that kernels do not change this object.
   NodeRunner(const Plan& plan, const NodeNotes& notes, KernelContext& context)
       : plan_(plan), notes_(notes), context_(context) {}
 

@@ -36,8 +36,8 @@ class ReadyQueue final : public RefCounted, public BlockingHost {
   explicit ReadyQueue(ThreadPool* pool) : pool_(pool) {}
   // For a step without a thread of its own. Without a pool the thread of `host`, which outlives the work,
   // takes what becomes ready; null: its producer. `when_done` runs once, on the thread that did the
-  // last piece of work; it is told whether that one works for the step, or has only brought what it waited
-  // for.
+  // last piece of work; its argument is whether that one works for the step, or has only brought what it
+  // waited for.
   ReadyQueue(ThreadPool* pool, ReadyQueue* host, UniqueFunction<void(bool)> when_done)
       : pool_(pool), detached_(true), host_(host), when_done_(std::move(when_done)) {}
 
@@ -110,7 +110,7 @@ class ReadyQueue final : public RefCounted, public BlockingHost {
   bool in_call_ MR_GUARDED_BY(mu_) = false;  // the own thread is in one that was put off
   uint64_t calls_ MR_GUARDED_BY(mu_) = 0;    // that it has begun
   uint64_t calls_at_look_ MR_GUARDED_BY(mu_) = 0;
-  bool watched_ MR_GUARDED_BY(mu_) = false;  // somebody calls Look
+  bool watched_ MR_GUARDED_BY(mu_) = false;  // a thread calls Look
   UniqueFunction<void(bool)> when_done_ MR_GUARDED_BY(mu_);
 };
 

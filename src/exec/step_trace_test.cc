@@ -22,7 +22,7 @@ constexpr int64_t kHeader = 64;
 // The walker that runs the plan.
 enum class By { kOrder, kCounting, kFrames };
 
-// Allocates 1000 floats for its output and 500 that it frees. Allocators are told the owner.
+// Allocates 1000 floats for its output and 500 that it frees. Allocators receive the owner.
 class MakeKernel : public OpKernel {
  public:
   using OpKernel::OpKernel;

@@ -16,7 +16,7 @@ enum class StepThreads : uint8_t {
 };
 
 // Chooses the fastest of the three for a plan. What several threads gain depends on the machine, on its load
-// and on the size of the nodes, which no cost model knows. So from time to time a few steps try them one
+// and on the size of the nodes, which no cost model predicts. So from time to time a few steps try them one
 // after the other, and the best times decide. Each gets a few steps in a row, of which the first wake the
 // other threads. One thread less is preferred to a gain below two per cent or 5 us. A plan that was left to
 // one thread is tried again, more often at first: the machine may have been busy. Thread-safe; results are

@@ -22,7 +22,7 @@
 namespace millrace {
 namespace {
 
-// All input and output slots of one GraphDef together; a number attribute could ask for more than there is
+// All input and output slots of one GraphDef together; a number attribute could require more than there is
 // memory.
 constexpr int64_t kMaxSlots = int64_t{1} << 26;
 
@@ -100,7 +100,7 @@ class Importer {
   std::vector<const Node*> order_;  // the new nodes, inputs first
 };
 
-// Bodies are checked when all functions are there: they may call each other.
+// Bodies are checked when all functions are added: they may call each other.
 Status Importer::AddFunctions() {
   const FunctionLibrary before = graph_->functions();
   MR_RETURN_IF_ERROR(graph_->functions().AddLibrary(def_.library()));
@@ -122,7 +122,7 @@ Status Importer::AddNodes() {
                                    options_.max_nodes);
   }
   by_name_.Reserve(static_cast<size_t>(def_.node_size()));
-  // All names are there before a colocation group is renamed.
+  // All names exist before a colocation group is renamed.
   for (int i = 0; i < def_.node_size(); ++i) {
     const std::string& name = def_.node(i).name();
     if (!IsValidNodeName(name, options_.allow_internal_ops)) {

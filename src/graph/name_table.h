@@ -25,7 +25,7 @@ class NameTable {
       if (slot.hash == hash && name_of(slot.number) == name) return slot.number;
     }
   }
-  // REQUIRES: the name is not there; number >= 0.
+  // REQUIRES: the name is not in the table; number >= 0.
   void Insert(std::string_view name, int number);
   // REQUIRES: the pair was inserted.
   void Erase(std::string_view name, int number);

@@ -165,7 +165,7 @@ class NodeInference {
   }
 
  private:
-  // Whether values were found that were not there before.
+  // Whether new values were found.
   StatusOr<bool> ProvideRequested() {
     bool more = false;
     for (int i = 0; i < context_.num_inputs(); ++i) {

@@ -131,7 +131,7 @@ StatusOr<std::unique_ptr<MemmappedPackageWriter>> MemmappedPackageWriter::Open(E
 MemmappedPackageWriter::~MemmappedPackageWriter() {
   if (finished_) return;
   file_->Close().IgnoreError("the file is of no use");
-  env_.DeleteFile(temporary_).IgnoreError("there is nobody to tell");
+  env_.DeleteFile(temporary_).IgnoreError("a destructor cannot return errors");
 }
 
 Status MemmappedPackageWriter::Append(std::string_view bytes) {

@@ -50,7 +50,8 @@ TEST(MemmappedPackageTest, WhatIsWrittenIsFoundAligned) {
   EXPECT_EQ(graph.node(0).name(), "n");
   EXPECT_EQ((*package)->NewReadOnlyMemoryRegion(Name("v")).status(),
             errors::NotFound("Region memmapped_package://v is not found"));
-  EXPECT_EQ(*ReadFileToString(**package, "/p"), *ReadFileToString(env, "/p")) << "other files are there, too";
+  EXPECT_EQ(*ReadFileToString(**package, "/p"), *ReadFileToString(env, "/p"))
+      << "other files are also accessible";
 }
 
 // Byte by byte, as TensorFlow 1.x writes it: no lengths, the directory's offset at the end.

@@ -17,7 +17,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kAlign = 64;  // where the elements begin, for those who map the file
+constexpr size_t kAlign = 64;  // where the elements begin, for programs that map the file
 // Strings need more memory than bytes in the file; this limits the memory that a small file can
 // request.
 constexpr uint64_t kMostUnpacked = 1032;  // times the size of an archive: what deflate can do
@@ -322,7 +322,7 @@ StatusOr<Tensor> ParseNpy(std::string_view bytes, const std::string& what) {
   const auto n = static_cast<uint64_t>(shape.num_elements());
   if (n > (type.bytes == 0 ? most_empty_strings : bytes.size() / type.bytes)) {
     return errors::DataLoss(what, ": truncated array: shape ", shape.ToString(), " of ", type.bytes,
-                            " bytes an element, but ", bytes.size(), " bytes are there");
+                            " bytes an element, but ", bytes.size(), " bytes are present");
   }
   MR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(type.dtype, shape));
   MR_RETURN_IF_ERROR(ReadElements(bytes, type, header.fortran_order, what, &tensor));

@@ -13,7 +13,7 @@ namespace millrace {
 class BlockingCall;
 
 // A kernel that may block its thread until something else in the same step has happened: user code, which the
-// engine knows nothing about. Its calls run on threads that no other work has to wait for.
+// engine has no control of. Its calls run on threads that no other work has to wait for.
 class BlockingKernel : public AsyncOpKernel {
  public:
   using AsyncOpKernel::AsyncOpKernel;

@@ -152,7 +152,7 @@ StatusOr<int32_t> Narrow(int64_t v, std::string_view name) {
   return static_cast<int32_t>(v);
 }
 
-// Reads a value of type T, or returns what type is there instead.
+// Reads a value of type T, or returns the type of the value instead.
 template <typename T>
 StatusOr<T> Read(const AttrValue& v, std::string_view name) {
   if constexpr (std::is_same_v<T, Tensor>) {

@@ -218,7 +218,7 @@ StatusOr<ShapeHandle> InferenceContext::Concatenate(ShapeHandle a, ShapeHandle b
   if (!RankKnown(a) || !RankKnown(b)) return UnknownShape();
   if (Rank(a) + Rank(b) > TensorShape::kMaxRank) {
     return errors::InvalidArgument("A tensor of rank ", Rank(a) + Rank(b),
-                                   " was asked for; the largest rank is ", TensorShape::kMaxRank);
+                                   " was requested; the largest rank is ", TensorShape::kMaxRank);
   }
   std::vector<DimHandle> dims(a.node_->dims.begin(), a.node_->dims.end());
   dims.insert(dims.end(), b.node_->dims.begin(), b.node_->dims.end());

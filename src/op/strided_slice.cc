@@ -119,7 +119,7 @@ StatusOr<int64_t> CutKnown(const DenseEntry& entry, int i, int64_t size, Strided
 StatusOr<StridedSlicePlan> PlanStridedSlice(const StridedSliceSpec& spec, const PartialShape& input) {
   const size_t entries = spec.strides.size();
   if (entries > kMaxEntries) {
-    return errors::InvalidArgument("A slice of ", entries, " dimensions was asked for; the limit is ",
+    return errors::InvalidArgument("A slice of ", entries, " dimensions was requested; the limit is ",
                                    kMaxEntries);
   }
   if ((spec.begin != nullptr && spec.begin->size() != entries) ||

@@ -101,7 +101,7 @@ class SignaturesTest : public ::testing::Test {
     const Status status = RegisterAllOps(registry_);
     ASSERT_TRUE(status.ok()) << status;
     table_ = ReadTable();
-    ASSERT_GT(table_.size(), 100u) << "tests/data/ops_signatures.txt is not there";
+    ASSERT_GT(table_.size(), 100u) << "tests/data/ops_signatures.txt is missing";
   }
 
   OpRegistry registry_;
@@ -110,7 +110,7 @@ class SignaturesTest : public ::testing::Test {
 
 TEST_F(SignaturesTest, EveryRegisteredOpOfTensorFlowIsAsInTheTable) {
   const std::set<std::string> of_tensorflow = OpsOfTensorFlow();
-  ASSERT_GT(of_tensorflow.size(), 1000u) << "src/python/tables/op_names.txt is not there";
+  ASSERT_GT(of_tensorflow.size(), 1000u) << "src/python/tables/op_names.txt is missing";
   for (const OpRegistration* op : registry_.All()) {
     const auto row = table_.find(op->def.name);
     if (row == table_.end()) {

@@ -32,7 +32,7 @@ namespace {
 
 constinit const MillraceFile* all_files = nullptr;  // written before main only
 
-// The offsets of a message begin with these, and go on with those of its fields.
+// The offsets of a message begin with these, followed by those of its fields.
 enum Special { kHasBits, kMetadata, kExtensions, kOneofCase, kWeakFields, kInlinedStrings, kSpecials };
 
 ReflectionSchema SchemaOf(const Message* instance, const uint32_t* offsets, const MigrationSchema& message) {

@@ -76,7 +76,7 @@ class GrpcTransport : public Transport, public Watcher {
     const RefPtr<Flight> flight = MakeRef<Flight>(*this, *it->second);
     if (call.timeout_in_ms > 0)
       flight->context.set_deadline(system_clock::now() + milliseconds(call.timeout_in_ms));
-    // The caller of RecvTensor knows the task from a master that has reached it: the task may have restarted
+    // The caller of RecvTensor got the task from a master that has reached it: the task may have restarted
     // just now.
     const bool is_recv = call.method == Method::kRecvTensor;
     if (call.patience_in_ms > 0 || is_recv) flight->context.set_wait_for_ready(true);

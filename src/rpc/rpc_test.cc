@@ -550,7 +550,7 @@ TEST_F(RpcTest, AForkedChildGetsErrorsInsteadOfConnections) {
   int status = -1;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  ASSERT_EQ((*session)->Run(X(3), {}, {"init"}, nullptr), Status()) << "the parent's session goes on";
+  ASSERT_EQ((*session)->Run(X(3), {}, {"init"}, nullptr), Status()) << "the parent's session continues";
 }
 
 }  // namespace

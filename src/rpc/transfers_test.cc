@@ -60,7 +60,7 @@ void ExpectSquares(const TensorTransfers& transfers) {
 
 TEST(TransfersTest, Sockets) {
   TensorTransfers transfers;
-  EXPECT_TRUE(transfers.sockets) << "they are used unless somebody says otherwise";
+  EXPECT_TRUE(transfers.sockets) << "they are used by default";
   transfers.shared_memory_bytes = 0;
   transfers.min_socket_bytes = 1000;
   ExpectSquares(transfers);
@@ -83,7 +83,7 @@ TEST(TransfersTest, OneMessage) {
 }
 
 TEST(TransfersTest, SharedMemory) {
-  EXPECT_GT(TensorTransfers().shared_memory_bytes, 0) << "it is used unless somebody says otherwise";
+  EXPECT_GT(TensorTransfers().shared_memory_bytes, 0) << "it is used by default";
   ExpectSquares({});
   EXPECT_FALSE(HasSharedMemory()) << "it goes with the servers";
 }

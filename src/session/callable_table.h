@@ -22,7 +22,7 @@ struct Callable {
 };
 
 // The callables of a session by handle. Find takes no lock. A handle is a place and the number of callables
-// that were there before, so that no handle is reused although places are. Thread-safe.
+// that existed before, so that no handle is reused although places are. Thread-safe.
 class CallableTable {
  public:
   explicit CallableTable(Reclaimer& reclaimer) : reclaimer_(reclaimer) {}

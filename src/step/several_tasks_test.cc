@@ -517,7 +517,7 @@ TEST(TaskStepsTest, AStepThatOnlyAWaitingTaskHasNamedGoesWhenItGivesUp) {
   EXPECT_EQ(steps.size(), 1u);
   steps.CleanUpUnlessRun(1);
   EXPECT_EQ(steps.size(), 0u);
-  ASSERT_EQ(ends.size(), 2u) << "others that wait for the step are told";
+  ASSERT_EQ(ends.size(), 2u) << "others that wait for the step are notified";
   EXPECT_TRUE(errors::IsAborted(ends[0])) << ends[0];
   EXPECT_TRUE(errors::IsAborted(steps.Find(1).status())) << "its partition comes too late";
   wait(2);

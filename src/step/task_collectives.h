@@ -47,7 +47,7 @@ class CollectivePeers {
   struct NumberedStep {
     int64_t number = 0;
     bool for_taker =
-        false;  // that of the taker's own sequence; a leader of TensorFlow tells its own next one
+        false;  // that of the taker's own sequence; a leader of TensorFlow sends its own next one
   };
   virtual StatusOr<NumberedStep> NextStep(std::string_view leader, int64_t graph_key,
                                           const StepTaker& taker) = 0;

@@ -89,7 +89,7 @@ class TaskSteps {
   ~TaskSteps();
   // For a partition. Aborted when the step has already ended here.
   StatusOr<RefPtr<Step>> Find(int64_t step_id) MR_EXCLUDES(mu_);
-  // A tensor that the step sends under `key` here, when it is there. Errors get the mark of MakeDerived.
+  // A tensor that the step sends under `key` here, once it is available. Errors get the mark of MakeDerived.
   void RecvLocal(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) MR_EXCLUDES(mu_);
   void CleanUp(int64_t step_id) MR_EXCLUDES(mu_);
   // Cleans up a step whose partition has ended if nothing of it is left that another task may need. False:

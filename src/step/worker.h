@@ -41,7 +41,7 @@ struct StepInfo {
   int64_t step_id = 0;
   // Its partitions run on several tasks, which share the rendezvous of that id.
   bool several_tasks = false;
-  bool trace = false;               // statistics of the nodes are wanted
+  bool trace = false;               // statistics of the nodes are collected
   bool report_allocations = false;  // of a traced step: errors for lack of memory list its nodes
   int64_t timeout_in_ms = 0;        // of the whole step; 0: none
   int call_depth = 0;               // function calls in progress around this one in this task
@@ -105,7 +105,7 @@ class Worker {
   // Whether partitions run in this process, with the pools and on the thread of the caller.
   virtual bool in_process() const = 0;
   virtual void InstallAsync(PartitionSpec spec, Installed done) = 0;
-  // A tensor that the step sends under `key` from a device of this task, when it is there.
+  // A tensor that the step sends under `key` from a device of this task, once it is available.
   virtual void RecvTensor(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) = 0;
   // Drops the task's state of a step of several tasks, which has ended on all of them.
   virtual void CleanUpStep(int64_t step_id, Done done) = 0;

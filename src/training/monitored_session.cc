@@ -86,7 +86,7 @@ StatusOr<std::unique_ptr<MonitoredSession>> MonitoredSession::Make(const Scope& 
 }
 
 MonitoredSession::~MonitoredSession() {
-  Close(errors::Cancelled("the session is destroyed")).IgnoreError("nobody waits for it");
+  Close(errors::Cancelled("the session is destroyed")).IgnoreError("a destructor cannot return errors");
 }
 
 Status MonitoredSession::Begin() {

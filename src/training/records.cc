@@ -47,7 +47,7 @@ struct RecordWriter::State {
 };
 
 RecordWriter::RecordWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
-RecordWriter::~RecordWriter() { Close().IgnoreError("nobody is left to be told"); }
+RecordWriter::~RecordWriter() { Close().IgnoreError("a destructor cannot return errors"); }
 
 StatusOr<std::unique_ptr<RecordWriter>> RecordWriter::Open(const std::string& path,
                                                            RecordCompression compression) {

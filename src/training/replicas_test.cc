@@ -69,7 +69,7 @@ TEST(ReplicaDeviceSetterTest, RequestedDevicesAreCompletedOrTaken) {
   EXPECT_EQ(DeviceOf(Zeros(scope.WithDevice("/job:ps/task:7"), "a", {1}).ref()), "/job:ps/task:7");
   EXPECT_EQ(DeviceOf(Zeros(scope.WithDevice("/job:worker"), "b", {1}).ref()), "/job:worker");
   EXPECT_EQ(DeviceOf(Zeros(scope, "c", {1}).ref()), "/job:ps/task:1")
-      << "the strategy was asked for 'a' but not for 'b', which has another job";
+      << "the strategy was called for 'a' but not for 'b', which has another job";
   const Scope raw = root.WithDeviceFunction(ReplicaDeviceSetter({.ps_tasks = 1, .merge_devices = false}));
   EXPECT_EQ(DeviceOf(ops::Const(raw.WithDevice("/cpu:0"), 1)), "/cpu:0");
   EXPECT_EQ(DeviceOf(ops::Const(raw, 1)), "/job:worker");

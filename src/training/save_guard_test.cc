@@ -57,7 +57,7 @@ TEST(SaveGuardTest, TheLatestChiefSaves) {
   ASSERT_EQ(c.Take(), Status());
   EXPECT_EQ(c.term(), 4);
   std::filesystem::remove_all(folder);
-  EXPECT_EQ(c.Check(), Status()) << "nobody else has been there";
+  EXPECT_EQ(c.Check(), Status()) << "no other process saved there";
 }
 
 TEST(SaveGuardTest, OneOfManyAtTheSameTimeIsTheLatest) {

@@ -33,7 +33,7 @@ Supervisor::Supervisor(const Scope& scope, Options options)
 Supervisor::~Supervisor() {
   coordinator_.RequestStop();
   coordinator_.Join(options_.stop_grace_secs, /*ignore_live_threads=*/true)
-      .IgnoreError("nobody waits for it");
+      .IgnoreError("a destructor cannot return errors");
   scope_.state().finalized = was_finalized_;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The Millrace Authors
    SPDX-License-Identifier: Apache-2.0 */
 
-/* A small harness for tests in C: a failed check is printed and counted, and the test goes on. */
+/* A small harness for tests in C: a failed check is printed and counted, and the test continues. */
 #ifndef TESTS_C_CHECK_H_
 #define TESTS_C_CHECK_H_
 

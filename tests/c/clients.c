@@ -93,7 +93,7 @@ static void check_graph_of_bytes(TF_Status* status) {
   TF_DeleteGraph(graph);
 }
 
-/* Lists are read into memory that the metadata told the size of; empty ones come from null pointers. */
+/* Lists are read into memory of the size in the metadata; empty lists come from null pointers. */
 static void check_attributes_by_metadata(TF_Status* status) {
   TF_Graph* graph = TF_NewGraph();
   TF_OperationDescription* desc = TF_NewOperation(graph, "FIFOQueueV2", "queue");

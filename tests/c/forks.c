@@ -82,7 +82,7 @@ static int wait_long(void* work) {
 static int child(const Work* w, TFE_Context* context) {
   alarm(30);
   TF_Status* status = TF_NewStatus();
-  /* The session of the parent says what it is. */
+  /* The session of the parent returns an error in the child. */
   square(w, w->session, status);
   if (TF_GetCode(status) != TF_FAILED_PRECONDITION) return 1;
   if (strstr(TF_Message(status), "forked") == NULL) return 2;
@@ -140,7 +140,7 @@ void test_forks(void) {
     CHECK(WIFEXITED(result));
     CHECK_INT(WEXITSTATUS(result), 0);
   }
-  /* The parent knows nothing of it. */
+  /* The parent is not affected. */
   CHECK(square(&w, w.session, status));
   atomic_store(&w.stop, 1);
   int right = 0;

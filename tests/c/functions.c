@@ -144,7 +144,7 @@ static void check_bad_bodies(TF_Status* status) {
   TF_DeleteGraph(body);
 }
 
-/* The gradient of a function is what the graph is told: here 3 * dy, which is not the derivative. */
+/* The gradient of a function is the registered one: here 3 * dy, which is not the derivative. */
 static void check_gradient(TF_Status* status) {
   TF_Function* function = plus_ten("f", 0, NULL, status);
   TF_Graph* body = TF_NewGraph();

@@ -19,7 +19,7 @@ static void entry_points_shapes(void* data, TF_ShapeInferenceContext* c, TF_Stat
   int64_t dims[4] = {-5, -5, -5, -5};
   const int rank = Millrace_ShapeInput(c, 0, dims, 1);
   CHECK_INT(Millrace_ShapeInput(c, 99, dims, 4), -1);
-  if (rank > 0) CHECK_INT(dims[1], -5); /* only one was asked for */
+  if (rank > 0) CHECK_INT(dims[1], -5); /* only one was requested */
   TF_Buffer* by = TF_NewBuffer();
   Millrace_ShapeAttr(c, "none", by, status);
   CHECK_ERROR(status, TF_INVALID_ARGUMENT, "none");

@@ -197,7 +197,7 @@ TEST_P(ReplicasTest, AStaleGradientIsDropped) {
   EXPECT_EQ(chief.Close(), Status());
 }
 
-// Replicas that train until they are told to end, and count their steps.
+// Replicas that train until they are stopped, and count their steps.
 class Training {
  public:
   // The first `replicas` of at most 8 start at once.

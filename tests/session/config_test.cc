@@ -333,7 +333,7 @@ TEST(ConfigTest, SomeRunsAreMeasuredForTheCostModel) {
     std::vector<Tensor> out;
     ASSERT_TRUE(session->Run({}, {}, {"out"}, {}, &out, &metadata).ok());
     EXPECT_EQ(out[0].flat<float>()[5], -9);
-    EXPECT_TRUE(metadata.devices.empty()) << "nobody asked for a trace";
+    EXPECT_TRUE(metadata.devices.empty()) << "no trace was requested";
     if (run != 2 && run != 4) {
       EXPECT_TRUE(metadata.cost_graph.empty()) << run;
       continue;

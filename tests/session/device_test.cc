@@ -244,7 +244,7 @@ TEST_P(DeviceTest, QueuesOfTensorsOfTheDevice) {
   ASSERT_TRUE(session_->Run({}, {"half", "name2"}, {}, &out).ok());
   EXPECT_THAT(out[0].flat<float>(), ElementsAre(5, 6));
   EXPECT_EQ(out[1].scalar<std::string>(), "n");
-  // A taker that waits is cancelled, and the device goes on.
+  // A taker that waits is cancelled, and the device continues.
   RunOptions options;
   options.timeout_in_ms = 50;
   const Status waits = session_->Run(options, {}, {"half"}, {}, &out, nullptr);
@@ -344,7 +344,7 @@ TEST_P(DeviceTest, ErrorsThatDependOnValuesNameTheNode) {
   const Status status = session_->Run({{"x", I(0)}}, {"y"}, {}, &out);
   EXPECT_TRUE(errors::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("{{node y}}"));
-  EXPECT_EQ(Run("y", {{"x", I(5)}}).scalar<int32_t>(), 1) << "the device goes on";
+  EXPECT_EQ(Run("y", {{"x", I(5)}}).scalar<int32_t>(), 1) << "the device continues";
 }
 
 TEST_P(DeviceTest, ALostDeviceEndsStepsWithItsError) {

@@ -143,7 +143,7 @@ TEST_P(FunctionTest, RecursionWithoutEndIsAnError) {
   Make();
   EXPECT_THAT(Error({{"n", I(1)}}, "ever"), HasSubstr("Function 'Forever' is called at a depth beyond 1000"));
   EXPECT_THAT(Error({{"n", I(100'000)}}, "f"), HasSubstr("is called at a depth beyond 1000"));
-  EXPECT_EQ(Value<int32_t>({{"n", I(3)}}, "f"), 6) << "the session goes on";
+  EXPECT_EQ(Value<int32_t>({{"n", I(3)}}, "f"), 6) << "the session continues";
 }
 
 TEST_P(FunctionTest, RecursionFitsIntoAnyStack) {

@@ -200,7 +200,7 @@ TEST_P(LoopStateTest, ATraceHasARowForEveryNodeOfEveryIteration) {
   EXPECT_EQ(rows["Switch"], 2 * 6);
   EXPECT_EQ(rows["NextIteration"], 2 * 5);
   EXPECT_EQ(rows["Add"], 2 * 5);
-  EXPECT_EQ(rows["Exit"], 1) << "nobody asked for the other one";
+  EXPECT_EQ(rows["Exit"], 1) << "the other one was not requested";
   EXPECT_EQ(rows["nothing"], 1);
 }
 

@@ -159,7 +159,7 @@ TEST_P(MapStagingTest, ReadersWaitForTheirKey) {
   ASSERT_EQ(PutBoth(3, 1, "x"), Status());
   reader.join();
   watcher.join();
-  EXPECT_EQ(GetOne("any", Feeds(0, {0, 1})).scalar<int64_t>(), 4) << "it was only looked at";
+  EXPECT_EQ(GetOne("any", Feeds(0, {0, 1})).scalar<int64_t>(), 4) << "it was only read";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, MapStagingTest, ::testing::Values("Map", "OrderedMap"));

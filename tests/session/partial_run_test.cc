@@ -152,7 +152,7 @@ TEST_P(PartialRunTest, SeveralAtOnceDoNotMeet) {
     ASSERT_TRUE(s->PRun(handles[i], {{"b", F(1)}}, {"r1"}, &out).ok());
     EXPECT_EQ(out[0].scalar<float>(), static_cast<float>(i) + 1);
     std::vector<Tensor> run;
-    ASSERT_TRUE(s->Run({{"c", F(1)}}, {"other"}, {}, &run).ok()) << "Runs go on beside them";
+    ASSERT_TRUE(s->Run({{"c", F(1)}}, {"other"}, {}, &run).ok()) << "Runs continue beside them";
     ASSERT_TRUE(s->PRun(handles[i], {{"c", F(2)}}, {"r2"}, &out).ok());
     EXPECT_EQ(out[0].scalar<float>(), 2 * (static_cast<float>(i) + 1));
   }

@@ -156,7 +156,7 @@ TEST_P(SessionQueueTest, BlockedOperationsEndAtTheirDeadline) {
   EXPECT_EQ(Get(*s, "full/size")->scalar<int32_t>(), 1) << "what full/many had gathered is back";
   EXPECT_EQ(Get(*s, "full/dequeue")->scalar<int32_t>(), 1);
   ASSERT_TRUE(Enqueue(*s, 2, "empty").ok());
-  EXPECT_EQ(Get(*s, "empty/dequeue")->scalar<int32_t>(), 2) << "nobody who is gone takes it";
+  EXPECT_EQ(Get(*s, "empty/dequeue")->scalar<int32_t>(), 2) << "cancelled callers do not take it";
 }
 
 TEST_P(SessionQueueTest, ClosingTheSessionEndsWhatIsBlocked) {

@@ -191,7 +191,7 @@ TEST_P(SessionTest, KernelErrorNamesNodeAndOp) {
   EXPECT_TRUE(errors::IsInvalidArgument(s));
   EXPECT_THAT(s.message(), HasSubstr("Incompatible shapes: [2] vs. [3]"));
   EXPECT_THAT(s.message(), HasSubstr("[[{{node sum}}]]"));
-  ASSERT_TRUE(session->Run({{"p", F(1)}, {"q", F(2)}}, {"sum"}, {}, &out).ok()) << "the session goes on";
+  ASSERT_TRUE(session->Run({{"p", F(1)}, {"q", F(2)}}, {"sum"}, {}, &out).ok()) << "the session continues";
   EXPECT_EQ(Value(out[0]), 3);
 }
 

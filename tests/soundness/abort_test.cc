@@ -189,7 +189,7 @@ TEST_F(TestConfigTest, ItemsAreSeparatedByCommas) {
   EXPECT_EQ(options.inter_op_parallelism_threads, 3);
   EXPECT_EQ(options.device_count["CPU"], 2);
   options.device_count["CPU"] = 1;
-  EXPECT_EQ(WithTestConfig(*config, options).device_count["CPU"], 1) << "what is asked for is given";
+  EXPECT_EQ(WithTestConfig(*config, options).device_count["CPU"], 1) << "the requested number is used";
 }
 
 TEST_F(TestConfigTest, TasksTalkInTheProcessOrByGrpc) {

@@ -349,7 +349,7 @@ class ShowTest(ModelTest):
         self.assertEqual(show["flops"]["by_op"], {"MatMul": 3 * 2 * 2 * 2, "Neg": 6})
         self.assertEqual(show["placeholders"], [{"name": "x", "dtype": "float", "shape": "[?,2]"}])
         self.assertTrue(show["runs_here"])
-        self.assertIn("All ops and kernels are there.", self.run_program("show", "m.pbtxt").out)
+        self.assertIn("All ops and kernels are available.", self.run_program("show", "m.pbtxt").out)
 
     def test_convolutions_count_their_weights(self):
         self.write("c.pbtxt", """

@@ -93,7 +93,7 @@ function readTheme() {
   colours = hues.map((hue) => `hsl(${hue.toFixed(0)} ${get("chroma")} ${get("lightness")})`);
 }
 
-// ---- The view and the selection, and who wants to know of their changes
+// ---- The view and the selection, and the listeners of their changes
 
 const view = {from: 0, to: length};
 const state = {selected: -1, showPath: true, hits: null, hitCount: 0};

@@ -68,7 +68,7 @@ class Card {
   refresh() {
     const stale = this.series.filter((s) => known.get(s.id)?.version !== s.version);
     if (stale.length === 0) return this.show();
-    // What is there already is seen until then.
+    // The existing content stays visible until then.
     if (this.series.some((s) => known.has(s.id))) this.show();
     for (const s of stale) want(s, this);
   }

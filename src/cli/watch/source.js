@@ -7,7 +7,7 @@ const [pageInfo, wholeIndex, wholeSeries, wholeGraphs] = data;
 const kRetry = 2000, kMostIdsAtOnce = 200;
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-// A browser has few connections for all pages of a server: one that nobody looks at must not keep one.
+// A browser has few connections for all pages of a server: a hidden page must not keep one.
 const untilSeen = () => new Promise((resolve) => {
   if (!document.hidden) return resolve();
   document.addEventListener("visibilitychange", () => resolve(untilSeen()), {once: true});

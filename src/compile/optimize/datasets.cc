@@ -25,12 +25,12 @@ constexpr DatasetRewrite kRewrites[] = {
     {"noop_elimination", "stages that pass all elements on are removed"},
     {"map_fusion", "two maps become one"},
     {"filter_fusion", "two filters become one"},
-    {"map_and_filter_fusion", "a map says which of its results a filter keeps"},
+    {"map_and_filter_fusion", "a map returns which of its results a filter keeps"},
     {"map_vectorization",
      "a map before a batch becomes one of batches, where all of its ops have such a form"},
     {"map_and_batch_fusion", "a map and a batch become one stage"},
     {"map_parallelization", "maps without state call their functions in parallel"},
-    {"shuffle_and_repeat_fusion", "shuffling goes on from one epoch to the next"},
+    {"shuffle_and_repeat_fusion", "shuffling continues from one epoch to the next"},
 };
 
 constexpr std::string_view kTriesBoth = "map_vectorization:use_choose_fastest:true";

@@ -111,7 +111,7 @@ TEST_F(DependenciesTest, NothingIsConcludedAcrossAMerge) {
   Add("m", "Merge", {"n", "x"}, {{"T", DataType::kFloat}, {"N", 2}});
   Add("y", "Neg", {"m", "^a"});
   Retval("y");
-  EXPECT_EQ(Optimize(), 0) << "the Merge goes on when a is dead, y does not";
+  EXPECT_EQ(Optimize(), 0) << "the Merge runs even if a is dead, y does not";
 }
 
 TEST_F(DependenciesTest, ALongChainTakesLinearTime) {

@@ -141,7 +141,7 @@ class CallInliner {
     return Status();
   }
 
-  // A control edge from a Switch would not tell which of its outputs is dead.
+  // A control edge from a Switch would not show which of its outputs is dead.
   Status AddPivot(const Tensor& input) {
     Node* src = input.first;
     if (src->traits().is_control_flow && src->num_outputs() > 1) {

@@ -15,7 +15,7 @@ namespace millrace {
 
 struct InlineOptions {
   bool inline_calls = true;
-  // If, While and Case nodes that ask for it ("_lower_using_switch_merge") become Switch, Merge, Enter, ….
+  // If, While and Case nodes with the attribute ("_lower_using_switch_merge") become Switch, Merge, Enter, ….
   bool lower_functional = true;
   // Calls stay calls once so many nodes have been added: nested functions with two calls each grow like 2^n.
   int max_added_nodes = 200'000;

@@ -131,7 +131,7 @@ class Rewriter {
   Graph* const graph_;
   const OptimizeOptions& options_;
   std::optional<ShapeRefiner> shapes_;
-  std::vector<bool> may_be_dead_;  // by id, of the nodes that were there at the first question
+  std::vector<bool> may_be_dead_;  // by id, of the nodes that existed at the first question
   bool deadness_known_ = false;
   std::map<std::tuple<int, int, int>, int> anchors_;  // by node, output and device: ids
   int removed_ = 0;

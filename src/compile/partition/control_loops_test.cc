@@ -147,7 +147,7 @@ TEST_F(ControlLoopsTest, ADeviceThatReceivesInALoopGoesRoundWithIt) {
     EXPECT_EQ(way->in_edges()[0]->src, merge);
     EXPECT_EQ(way->in_edges()[1]->src, graph_->FindNode("Cond"));
     EXPECT_EQ(next->in_edges()[0]->src, way);
-    EXPECT_EQ(next->in_edges()[0]->src_output, 1) << "it goes on when the loop does";
+    EXPECT_EQ(next->in_edges()[0]->src_output, 1) << "it continues when the loop does";
     EXPECT_EQ(loops->PivotFor(*graph_->FindNode("Neg"), Device(device)), merge);
   }
   EXPECT_EQ(loops->PivotFor(*graph_->FindNode("x"), Device("0/CPU:1")), nullptr) << "outside";

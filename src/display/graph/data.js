@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the page knows: items (scopes, groups, nodes) by number, and the edges of nodes.
+// The data of the page: items (scopes, groups, nodes) by number, and the edges of nodes.
 
 const kScope = "scope", kGroup = "group-of", kOp = "op", kConst = "const", kVariable = "variable", kPlaceholder = "placeholder";
 

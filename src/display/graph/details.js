@@ -347,5 +347,5 @@ if (target !== undefined) {
 } else {
   tell();
 }
-// As long as nobody has moved it, it fits windows of other sizes, too.
+// Until the user moves it, it fits windows of other sizes, too.
 new ResizeObserver(() => { if (!moved) fit(); }).observe(byId("stage"));

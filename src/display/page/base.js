@@ -76,7 +76,7 @@ function applyTheme() {
   for (const watcher of themeWatchers) watcher();
 }
 
-// Called when the whole page is there.
+// Called when the whole page is loaded.
 function startTheme() {
   try {
     const kept = localStorage.getItem(kThemeKey);

@@ -20,7 +20,7 @@ bool IsFloating(DataType t) {
   return t == DataType::kFloat || t == DataType::kDouble || t == DataType::kHalf || t == DataType::kBfloat16;
 }
 
-// The image itself is there for its type and shape. Integers have no gradient.
+// The image itself is used only for its type and shape. Integers have no gradient.
 template <const char* kGradient>
 Status FloatResizeGrad(GradientContext& c) {
   if (!IsFloating(c.input(0).dtype())) return c.status();

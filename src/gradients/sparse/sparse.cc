@@ -39,7 +39,7 @@ Status SparseToDenseGrad(GradientContext& c) {
   return c.status();
 }
 
-// Numbers that are sorted along with the values tell where each value went.
+// Numbers that are sorted along with the values show where each value went.
 Status SparseReorderGrad(GradientContext& c) {
   if (!c.has_grad(1)) return c.status();
   const Expr sorted = Op("SparseReorder", {c.input(0), Count(c.input(1)), c.input(2)}).Sibling(1);

@@ -16,7 +16,7 @@ class GradientArray {
   GradientArray(GradientContext& c, const Expr& flow)
       : version_(Version(c.node().op_name())),
         handle_(Op(StrCat("TensorArrayGrad", version_), {c.input(0), flow}, {{"source", c.scope()}})),
-        // Only the last version hands the flow on. In the others the handle alone tells the order.
+        // Only the last version hands the flow on. In the others the order depends on the handle alone.
         flow_(version_ == "V3" ? handle_.Sibling(1) : flow) {}
   // The op "TensorArray<what>" of this version; the handle comes first, the flow last.
   template <typename... Between>

@@ -25,10 +25,10 @@ struct FeatureSpec {
   // Sparse: indices, values and shape. Dense: one tensor, of this shape for each row.
   bool is_sparse = false;
   PartialShape shape = {};
-  // Dense: what stands for a feature that is not there; without elements, there must be one. When the first
+  // Dense: the value of a missing feature; without elements, the feature must exist. When the first
   // size of the shape is unknown, every row has as many values as it likes, and this scalar fills it up.
   Tensor default_value = {};
-  // Of a dense list: rows without it have no steps. Else it must be there.
+  // Of a dense list: rows without it have no steps. Otherwise it must exist.
   bool may_be_missing = false;
 };
 
@@ -37,7 +37,7 @@ class FeatureTable {
  public:
   FeatureTable() = default;
   // InvalidArgument for types that features can't have, shapes that are not known, defaults that don't fit
-  // them, and keys that are there twice.
+  // them, and keys that occur twice.
   static StatusOr<FeatureTable> Make(std::vector<FeatureSpec> specs);
 
   struct Feature : FeatureSpec {

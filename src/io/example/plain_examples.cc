@@ -116,7 +116,7 @@ class PlainParser {
       if (!fields.Take(Tag(1), &key) || !fields.TakeLast(Tag(2), &feature)) return false;
       const int f = Find(place, key);
       if (f < 0) continue;
-      // For duplicate keys the general parser is used, which knows which entry counts.
+      // For duplicate keys the general parser is used, which decides which entry counts.
       if (last_[static_cast<size_t>(f)] == row) return false;
       last_[static_cast<size_t>(f)] = row;
       ++found;

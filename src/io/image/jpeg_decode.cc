@@ -181,7 +181,7 @@ class Decoder {
     return Status();
   }
 
-  // The rows from `y` on are not there.
+  // The rows from `y` on are missing.
   Status Missing(const JpegCrop& window, int64_t y, uint8_t* pixels, size_t row_bytes) const {
     const int64_t read = std::max<int64_t>(y - window.y, 0);
     const float fraction = static_cast<float>(read) / static_cast<float>(window.height);

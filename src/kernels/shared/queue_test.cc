@@ -148,7 +148,7 @@ TEST(QueueTest, ACancelledDequeueGivesBackWhatItGathered) {
     Op in, out, waits, next;
     in.EnqueueMany(*q, {1, 2, 3});
     out.DequeueMany(*q, 5);
-    EXPECT_EQ(q->size(), 0) << "what is there is gathered";
+    EXPECT_EQ(q->size(), 0) << "existing elements are gathered";
     waits.DequeueMany(*q, 2);
     EXPECT_FALSE(waits.done) << "its turn is second";
     out.cancellation.StartCancel();
@@ -321,7 +321,7 @@ TEST(QueueTest, RunNowHasNoEffectWhenItWouldHaveToWait) {
   waits.DequeueMany(*q, 2);
   Queue::Attempt one;
   one.action = Action::kDequeue;
-  EXPECT_FALSE(q->RunNow(one, &status)) << "somebody else's turn";
+  EXPECT_FALSE(q->RunNow(one, &status)) << "another caller's turn";
   EXPECT_TRUE(q->RunNow(batch, &status)) << "1 was gathered";
   EXPECT_THAT(waits.values, ElementsAre(1, 2));
 }

@@ -18,7 +18,7 @@ StatusOr<Values> ValuesOf(InferenceContext& c, int i) {
 }
 
 // Subtracts the sums of pairs of numbers from the dimensions of input 0. Where the number of pairs is not
-// known, TensorFlow does not tell the rank either.
+// known, TensorFlow does not infer the rank either.
 Status MirrorPadGrad(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle paddings, c.WithRank(c.input(1), 2));
   const DimHandle pairs = c.Dim(paddings, 0);

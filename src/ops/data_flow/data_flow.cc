@@ -10,7 +10,7 @@
 namespace millrace::ops {
 namespace {
 
-// A queue's handle knows the shapes of the components, when the queue declares any.
+// A queue's handle has the shapes of the components, if the queue declares any.
 Status QueueHandleShape(InferenceContext& c) {
   c.set_output(0, c.Scalar());
   MR_ASSIGN_OR_RETURN(std::vector<DataType> types, c.Attr<std::vector<DataType>>("component_types"));
@@ -29,7 +29,7 @@ Status QueueHandleShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-// The components' shapes, as far as the handle knows them; with `batch`, with that first dimension.
+// The components' shapes, as far as the handle has them; with `batch`, with that first dimension.
 Status ComponentShapes(InferenceContext& c, const DimHandle* batch) {
   const std::vector<HandleShapeAndType>& components = c.input_handle(0);
   const bool known = components.size() == static_cast<size_t>(c.num_outputs());

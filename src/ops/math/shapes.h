@@ -7,7 +7,7 @@
 // Shape functions of the math family; each is named after the op or ops it serves.
 namespace millrace::ops {
 
-// Both inputs have the same shape; what the second knows more of it is not taken over.
+// Both inputs have the same shape; dimensions known only in the second are not merged.
 Status LikeFirstInputShape(InferenceContext& c);
 Status AddNShape(InferenceContext& c);
 Status SelectShape(InferenceContext& c);

@@ -8,7 +8,7 @@
 namespace millrace::ops {
 namespace {
 
-// Indices, values and dense shape: the three inputs from `first` on. The rank, as far as they tell.
+// Indices, values and dense shape: the three inputs from `first` on. The rank, as far as they determine it.
 StatusOr<DimHandle> SparseRank(InferenceContext& c, int first) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle indices, c.WithRank(c.input(first), 2));
   MR_RETURN_IF_ERROR(c.WithRank(c.input(first + 1), 1).status());

@@ -42,7 +42,7 @@ Status GradShape(InferenceContext& c) {
   return Status();
 }
 
-// The shape of the elements, when the handle tells it.
+// The shape of the elements, if the handle has it.
 StatusOr<ShapeHandle> ElementShape(InferenceContext& c, std::string_view type_attr) {
   if (c.input_handle(0).empty()) return c.UnknownShape();
   const HandleShapeAndType& element = c.input_handle(0)[0];

@@ -13,7 +13,7 @@ constexpr OpTraits kRows{.never_fold = true};
 constexpr char kDtype[] = "element_dtype: type";
 constexpr char kShapeType[] = "shape_type: {int32, int64}";
 
-// The shape of an element, as input `i` tells it: a scalar says nothing.
+// The shape of an element, given by input `i`: a scalar means unknown.
 StatusOr<ShapeHandle> ElementShape(InferenceContext& c, int i) {
   if (!c.RankKnown(c.input(i)) || c.Rank(c.input(i)) == 0) return c.UnknownShape();
   return c.MakeShapeFromInput(i);

@@ -107,7 +107,7 @@ PyObject* ScalarNew(PyTypeObject* /*type*/, PyObject* args, PyObject* kwargs) {
   return BitsOfNumber(value, &bits) ? NewScalar(bits) : nullptr;
 }
 
-// Six digits where they tell the float from all others, else nine.
+// Six digits where they identify the float, else nine.
 void WriteFloat(float value, char* text, size_t size) {
   std::snprintf(text, size, "%.*g", FLT_DIG, static_cast<double>(value));
   if (std::strtof(text, nullptr) != value && !std::isnan(value)) {
@@ -349,7 +349,7 @@ bool RegisterType() {
   if (descr == nullptr) return false;
   Py_INCREF(&scalar_type);
   descr->typeobj = &scalar_type;
-  descr->kind = 'V';  // of no kind that NumPy knows
+  descr->kind = 'V';  // of no kind of NumPy
   descr->type = 'E';
   descr->byteorder = '=';
   descr->flags = NPY_NEEDS_PYAPI | NPY_USE_GETITEM | NPY_USE_SETITEM;

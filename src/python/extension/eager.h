@@ -37,11 +37,11 @@ struct EagerThread {
   std::string device;  // where ops are executed; "": the first CPU
 };
 EagerThread& ThisThread();
-// Executed ops of all threads are passed to `registered.record`, those without outputs, too: somebody
+// Executed ops of all threads are passed to `registered.record`, those without outputs, too: a caller
 // listens.
 extern bool record_everything;
 
-// The process has one, which is made when it is first asked for; null with an exception.
+// The process has one, which is made on first use; null with an exception.
 TFE_Context* EagerContextOf();
 
 // An op that is being put together.

@@ -11,7 +11,7 @@
 namespace millrace::python {
 
 // The base classes of ops.Graph, ops.Operation and ops.Tensor. An operation keeps its graph alive, a tensor
-// its operation, and the graph's dict of names all operations; the cycle collector knows them all.
+// its operation, and the graph's dict of names all operations; the cycle collector tracks them all.
 struct GraphObject {
   PyObject_HEAD TF_Graph* graph;
   PyObject* nodes_by_name;             // dict: str -> operation
@@ -31,7 +31,7 @@ struct OperationObject {
   TF_Operation* op;
   PyObject* name;
   PyObject* outputs;   // list of tensors
-  PyObject* inputs;    // tuple of tensors; null: to be asked for
+  PyObject* inputs;    // tuple of tensors; null: not yet read
   PyObject* context;   // of control flow
   PyObject* original;  // operation that this one's gradient is of, or None
   void* stack;         // StackOfCalls: where it was made
@@ -44,7 +44,7 @@ struct TensorObject {
   int index;
   int dtype_number;
   PyObject* dtype;
-  PyObject* shape;  // TensorShape; null: to be asked for
+  PyObject* shape;  // TensorShape; null: not yet read
   PyObject* dict;
   PyObject* weak_references;
 };

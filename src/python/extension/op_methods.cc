@@ -299,7 +299,7 @@ PyGetSetDef operation_properties[] = {
     {"_id", Id, nullptr, "The number of the operation in its graph, from 1.", nullptr},
     {"_id_value", Id, nullptr, nullptr, nullptr},
     {"type", Type, nullptr, "The name of the op, such as \"MatMul\".", nullptr},
-    {"device", Device, nullptr, "The device that was asked for, or \"\".", nullptr},
+    {"device", Device, nullptr, "The requested device, or \"\".", nullptr},
     {"_num_inputs", NumInputs, nullptr, nullptr, nullptr},
     {"_input_tensors", Inputs, nullptr, nullptr, nullptr},
     {"control_inputs", ControlInputs, nullptr, "The operations that must end before this one starts.",

@@ -51,7 +51,7 @@ void KeepNodes(const std::vector<bool>& keep, tensorflow::GraphDef* graph);
 // What `roots` need, themselves included.
 std::vector<bool> NeededBy(const std::vector<int>& roots, const NodeIndex& index,
                            const tensorflow::GraphDef& graph);
-// Whether an attribute is there and of this kind; else null.
+// The attribute if it exists and is of this kind; else null.
 const tensorflow::AttrValue* FindAttr(const tensorflow::NodeDef& node, const std::string& name);
 DataType TypeAttr(const tensorflow::NodeDef& node, const std::string& name);  // kInvalid: none
 bool HasControlInputs(const tensorflow::NodeDef& node);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The Millrace Authors
    SPDX-License-Identifier: Apache-2.0 */
 
-/* A program in C that knows of libtensorflow only what is installed. */
+/* A program in C that uses only the installed files of libtensorflow. */
 #include <stdio.h>
 #include <string.h>
 

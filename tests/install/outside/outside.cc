@@ -89,7 +89,7 @@ Status Train() {
 // An op and a kernel of a loaded library.
 Status LoadOps(const std::string& library) {
   MR_RETURN_IF_ERROR(Expect(errors::IsNotFound(millrace::LoadLibrary("./no_such_library.so").status()),
-                            "a library that is not there"));
+                            "a missing library"));
   MR_RETURN_IF_ERROR(Expect(errors::IsNotFound(millrace::LoadLibrary("").status()), "no name"));
   MR_ASSIGN_OR_RETURN(const std::vector<std::string> names, millrace::LoadLibrary(library));
   MR_RETURN_IF_ERROR(

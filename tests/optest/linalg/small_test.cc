@@ -293,7 +293,7 @@ TEST_P(SmallMatricesTest, SingularAndUnusualMatrices) {
   const Tensor determinants = *KernelRunner("MatrixDeterminant").Input(a.AsTensor()).RunOne();
   EXPECT_EQ(determinants.data<float>()[4], 0);
   EXPECT_NE(determinants.data<float>()[3], 0);
-  // Of less than full rank: both bases are whole all the same.
+  // Of less than full rank: both bases are still complete.
   const auto svd = *KernelRunner("Svd").Input(a.AsTensor()).Run();
   const Values u = MatrixOf<float>(svd[1], 4);
   EXPECT_LE(Distance(Product(Transposed(u, n, n), u, n, n, n), Identity(n)), 8 * Bound<float>(n));

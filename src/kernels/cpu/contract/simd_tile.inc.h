@@ -21,7 +21,7 @@ struct TileArgs {
   Rectify rectify;
   int64_t segments;
   const int64_t* segment_offsets;
-  const int64_t* b_offsets = nullptr;  // of each segment's first row of B; null: its rows simply go on
+  const int64_t* b_offsets = nullptr;  // of each segment's first row of B; null: its rows are contiguous
   // The addresses that are read after this tile, and the number of bytes to prefetch with each row of B.
   const char* next_a = nullptr;
   const char* next_b = nullptr;

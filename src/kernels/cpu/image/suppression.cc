@@ -37,7 +37,7 @@ struct Candidate {
 };
 
 // Boxes by their scores as numbers that ascend from the best to the worst; of equal scores the first box
-// comes first. They are sorted as far as they are asked for.
+// comes first. They are sorted as far as needed.
 class Ranking {
  public:
   Ranking(std::span<const float> scores, float above) : keys_(scores.size()) {

@@ -270,7 +270,7 @@ TEST(ReaderTest, CancellingEndsReadsThatWait) {
   late.Submit(*reader);
   EXPECT_TRUE(errors::IsCancelled(late.status));
   Enqueue(*queue, "x*1");
-  EXPECT_THAT(last.records, ElementsAre(Pair("x0", "vx0"))) << "nothing went to those who are gone";
+  EXPECT_THAT(last.records, ElementsAre(Pair("x0", "vx0"))) << "cancelled callers got no records";
   Read alone(queue);
   alone.cancellation.StartCancel();
   alone.Submit(*reader);

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Logarithm and square root of matrices: small ones by sums and iterations where these come to an accurate
+// Logarithm and square root of matrices: small ones by sums and iterations where these reach an accurate
 // end (small.h), others by the triangular factor of their complex Schur decomposition. Real
 // matrices are converted to complex ones, too: the solver for quasi-triangular factors alone takes half a
 // minute to compile.

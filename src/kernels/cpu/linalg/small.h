@@ -42,14 +42,14 @@ struct SmallMatrixTable {
   // Eigenvalues in increasing order and vectors as columns, which may be null. False: the iteration does not
   // end, or the range is too wide.
   bool (*self_adjoint_eig)(const T* a, int64_t n, T* values, T* vectors);
-  // The principal root, by an iteration. False: where it does not come to an accurate end soon.
+  // The principal root, by an iteration. False: where it does not converge soon.
   bool (*square_root)(const T* a, int64_t n, T* out);
 };
 
 // Complex matrices in double precision, as pairs of a real and an imaginary part.
 struct SmallComplexTable {
   // The principal logarithm of n x n numbers, which is that of the transposed matrix, transposed. False where
-  // the sums do not come to an accurate end soon. `room`: SmallComplexRoom(n) numbers, aligned to 64 bytes.
+  // the sums do not converge soon. `room`: SmallComplexRoom(n) numbers, aligned to 64 bytes.
   bool (*logarithm)(const double* a, int64_t n, double* out, double* room);
 };
 inline int64_t SmallComplexRoom(int64_t n) { return 16 * (n * ((n + 7) / 8 * 8) + 136); }

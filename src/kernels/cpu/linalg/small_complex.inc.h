@@ -152,7 +152,7 @@ MR_OUTLINE bool Eliminate(const ComplexShape& s, ComplexMatrix a, ComplexMatrix 
 }
 
 // The principal root of a by the iteration of Denman and Beavers for products, as that of SquareRootOf. False
-// where it does not come to an accurate end soon. The five matrices of `work` are overwritten.
+// where it does not converge soon. The five matrices of `work` are overwritten.
 MR_OUTLINE bool ComplexRoot(const ComplexShape& s, ComplexMatrix a, ComplexMatrix x,
                             const ComplexMatrix* work) {
   constexpr int kMostSteps = 16;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Singular values and eigenvalues by rotations of pairs of columns until they are orthogonal (Jacobi,
-// Hestenes). The columns meet in a round robin, so that the rotations of a round are independent: their
+// Hestenes). The columns are paired in a round robin, so that the rotations of a round are independent: their
 // angles are lanes of registers.
 #pragma once
 
@@ -202,7 +202,7 @@ MR_INLINE VecOf<T> RotateForNext(const Ring& ring, const Positions<T>& positions
   const int64_t pairs = ring.pairs;
   VecOf<T> block[kLanes];
   for (int64_t i = pairs; i < kLanes; ++i) block[i] = VecOf<T>{};
-  // The one that meets the bottom of this pair in the next round, and that of the next pair.
+  // The one that is paired with the bottom of this pair in the next round, and that of the next pair.
   VecOf<T> held[kW], last[kW], bottom[kW];
   RotateRegisters<T, kW>(g, g + ring.Bottom(0) * stride, positions.cosines[0], positions.sines[0], held,
                          last);

@@ -196,7 +196,7 @@ MR_OUTLINE bool FactorCholesky(T* columns, int64_t n) {
       });
 }
 
-// The stride of columns that the functions above ask for.
+// The stride of columns that the functions above require.
 template <typename T>
 MR_INLINE int64_t ColumnStride(int64_t n) {
   return WithRegisters<T>(

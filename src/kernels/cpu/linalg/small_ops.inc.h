@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Systems of small matrices: the functions of small.h that come to an end in a fixed number of steps.
+// Systems of small matrices: the functions of small.h that take a fixed number of steps.
 #pragma once
 
 #include "kernels/cpu/linalg/small_jacobi.inc.h"

@@ -177,7 +177,7 @@ SqliteTransaction::~SqliteTransaction() {
   if (database_ == nullptr) return;
   database_->set_cancellation(nullptr);  // the rollback must not be interrupted
   // SQLite has already rolled back after some errors; the error of a second rollback is ignored.
-  database_->Run("ROLLBACK").IgnoreError("the error that led here is told");
+  database_->Run("ROLLBACK").IgnoreError("the first error is reported");
 }
 
 }  // namespace millrace

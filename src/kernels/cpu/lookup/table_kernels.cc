@@ -123,7 +123,7 @@ class TableExportKernel final : public OpKernel {
     if (table->spec().key_dtype != output_type(0) || table->spec().value_dtype != output_type(1)) {
       return errors::InvalidArgument("Table ", table->spec().name, " has keys of ",
                                      DataTypeName(table->spec().key_dtype), " and values of ",
-                                     DataTypeName(table->spec().value_dtype), ", asked for ",
+                                     DataTypeName(table->spec().value_dtype), ", requested ",
                                      DataTypeName(output_type(0)), " and ", DataTypeName(output_type(1)));
     }
     return table->Export(context);

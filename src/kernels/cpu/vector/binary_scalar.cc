@@ -125,8 +125,8 @@ auto Apply(T a, T b, [[maybe_unused]] bool* ok) {
 }
 
 using RowFn = void (*)(const double* a, const double* b, double* out, int64_t n);
-// The row function of a special function, or nullptr. The type tells which: under UndefinedBehaviorSanitizer
-// a comparison of a function with null is not a constant expression.
+// The row function of a special function, or nullptr. The type determines which: under
+// UndefinedBehaviorSanitizer a comparison of a function with null is not a constant expression.
 template <BinaryOp kOp, typename T>
 constexpr auto RowOf() {
   if constexpr (kOp == kIgamma) {

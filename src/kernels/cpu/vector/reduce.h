@@ -27,7 +27,7 @@ struct ReduceShape {
 void Reduce(ReduceOp op, DataType type, const ReduceShape& shape, const void* in, void* out,
             Parallel& parallel);
 
-// The same over any set of axes: reduced[i] tells whether axis i is reduced. REQUIRES: equal lengths.
+// The same over any set of axes: reduced[i]: whether axis i is reduced. REQUIRES: equal lengths.
 void ReduceAxes(ReduceOp op, DataType type, std::span<const int64_t> dims, std::span<const bool> reduced,
                 const void* in, void* out, Parallel& parallel);
 
