@@ -88,7 +88,7 @@ StatusOr<std::string> WithoutMultiline(std::string_view text) {
       out += StrCat(line, "\n");
     }
   }
-  if (!end.empty()) return errors::InvalidArgument("The text before ", end, " has no end");
+  if (!end.empty()) return errors::InvalidArgument("Unterminated text: ", end, " is missing");
   return out;
 }
 

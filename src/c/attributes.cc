@@ -87,7 +87,7 @@ StatusOr<const std::vector<T>*> FindList(TF_Operation* op, const char* name) {
   const auto* list = value->As<std::vector<T>>();
   if (list == nullptr) {
     return errors::InvalidArgument("Value for '", name, "' is ", value->TypeName(),
-                                   ", which is another list");
+                                   ", a list of another type");
   }
   return list;
 }

@@ -114,8 +114,7 @@ StatusOr<Tensor> ToTensor(const TF_Tensor* tensor) {
   if (tensor->value.dtype() == DataType::kString) {
     return DecodeStrings({static_cast<const char*>(tensor->data), tensor->size}, tensor->value.shape());
   }
-  return errors::InvalidArgument("The bytes of a tensor of type ", tensor->value.dtype(),
-                                 " cannot be made by a program");
+  return errors::InvalidArgument("A tensor of type ", tensor->value.dtype(), " cannot be created from bytes");
 }
 
 StatusOr<Tensor> CopyOfTensor(const TF_Tensor* tensor) {

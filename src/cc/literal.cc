@@ -15,7 +15,7 @@ StatusOr<Tensor> Spread(const Literal& value, const TensorShape& shape) {
     return errors::InvalidArgument("a constant of shape ", shape, " from ", given.num_elements(), " values");
   }
   if (given.dtype() != DataType::kString && DataTypeSize(given.dtype()) == 0) {
-    return errors::InvalidArgument("no constant of ", given.dtype());
+    return errors::InvalidArgument("constants of type ", given.dtype(), " are not supported");
   }
   MR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(given.dtype(), shape));
   for (int64_t i = 0; i < shape.num_elements(); ++i) CopyElements(given, i, tensor);

@@ -121,7 +121,7 @@ StatusOr<std::string> Scope::DeviceOf(std::string_view op, const AttrMap& attrs)
 Scope Scope::ColocateWith(const Operation& operation) const {
   Scope scope = *this;
   if (!operation.IsSet()) {
-    UpdateStatus(errors::InvalidArgument("what scope '", path_, "' is to be colocated with is unset"));
+    UpdateStatus(errors::InvalidArgument("the colocation target of scope '", path_, "' is unset"));
     return scope;
   }
   std::string place = StrCat(kBeside, operation.node->name());

@@ -62,7 +62,7 @@ Status ForEachEvent(const Context& context, const std::string& path, const Visit
     const Status status = reader->Read(&event);
     if (errors::IsOutOfRange(status)) return Status();
     if (!status.ok() && status.message().starts_with("truncated record")) {
-      context.Warn(StrCat(status.message(), "; what is before it is shown"));
+      context.Warn(StrCat(status.message(), "; the events before it are shown"));
       return Status();
     }
     MR_RETURN_IF_ERROR(status);

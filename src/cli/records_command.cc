@@ -238,7 +238,7 @@ StatusOr<RecordIndex> FindIndex(const RecordsOptions& options, const Context& co
   if (index.ok()) {
     MR_ASSIGN_OR_RETURN(const FileStat stat, context.env.Stat(options.file));
     if (stat.length == index->file_bytes()) return index;
-    context.Warn(StrCat(beside, " was made of another file; not used"));
+    context.Warn(StrCat(beside, " belongs to another file; not used"));
   } else {
     context.Warn(StrCat(index.status().message(), "; not used"));
   }

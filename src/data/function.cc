@@ -30,7 +30,7 @@ StatusOr<std::unique_ptr<Callable>> CapturedFunction::Bind(const Context& ctx, s
   for (const Tensor& t : captured_) given.push_back(t.dtype());
   if (function->arg_types() != given || (rets != nullptr && function->ret_types() != *rets)) {
     return errors::InvalidArgument("Function '", f_.name, "' takes ", TypesText(function->arg_types()),
-                                   " and gives ", TypesText(function->ret_types()), ", called with ",
+                                   " and returns ", TypesText(function->ret_types()), ", called with ",
                                    TypesText(given),
                                    rets == nullptr ? "" : StrCat(" for ", TypesText(*rets)));
   }

@@ -120,10 +120,9 @@ class CallServer::Connection : public CallSocket {
                if (status.ok() && response.size() <= kMostResponse) {
                  self->Send({.kind = CallHeader::kResponse, .call = number}, std::move(response));
                } else {
-                 self->SendError(number, status.ok()
-                                             ? errors::ResourceExhausted("A response is more than a message "
-                                                                         "can hold")
-                                             : status);
+                 self->SendError(number, status.ok() ? errors::ResourceExhausted(
+                                                           "A response exceeds the size of a message")
+                                                     : status);
                }
                self->server_->Ended();
              });

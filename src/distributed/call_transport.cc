@@ -356,7 +356,7 @@ StatusOr<RefPtr<CallTransport::Connection>> CallTransport::TryConnect(const std:
   SocketAnswer answer;
   MR_RETURN_IF_ERROR(ReadAll(fd.get(), &answer, sizeof(answer), patience).status);
   if (answer.kind != SocketAnswer::kGranted || answer.num_bytes != 0)
-    return errors::Unavailable(task, " did not answer as a task of Millrace does");
+    return errors::Unavailable(task, " did not answer by the protocol of Millrace");
   std::shared_ptr<CallLoop> loop;
   {
     MutexLock lock(mu_);

@@ -24,7 +24,7 @@ namespace {
 template <typename Response>
 StatusOr<MessageBytes> Answer(const Response& response) {
   if (response.ByteSizeLong() > INT32_MAX)
-    return errors::ResourceExhausted("The fetches of the step are larger than a message can be");
+    return errors::ResourceExhausted("The fetches of the step exceed the size of a message");
   return MessageBytes::Of(response);
 }
 
@@ -360,7 +360,7 @@ Master::Response Master::CreateSession(const MessageBytes& bytes, int64_t /*time
   options.target = request.target();
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Open(options, &cancellation));
   if (Status s = session->session().Create(std::move(*request.mutable_graph_def())); !s.ok()) {
-    CloseSession(session->handle()).IgnoreError("what it was made for is the error");
+    CloseSession(session->handle()).IgnoreError("the error of Create is reported");
     return s;
   }
   tensorflow::CreateSessionResponse response;

@@ -62,8 +62,8 @@ Status RemoteMaster::Call(Method method, const google::protobuf::MessageLite& re
                           google::protobuf::MessageLite* response, int64_t timeout_in_ms,
                           int64_t patience_in_ms, CancellationManager* cancellation) const {
   if (request.ByteSizeLong() > INT32_MAX)
-    return errors::ResourceExhausted("What is sent with ", MethodName(method), " to ", name,
-                                     " is more than a message can hold");
+    return errors::ResourceExhausted("The request of ", MethodName(method), " to ", name,
+                                     " exceeds the size of a message");
   Status status;
   MessageBytes bytes;
   Notification answered;

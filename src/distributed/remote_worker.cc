@@ -182,7 +182,7 @@ void RemoteWorker::InstallAsync(PartitionSpec spec, Installed done) {
   request.set_create_worker_session_called(!session_.empty());
   PartitionToRequest(spec, &request);
   if (request.ByteSizeLong() > INT_MAX)
-    return done(errors::ResourceExhausted("The graph for ", task_, " is more than a message can hold"));
+    return done(errors::ResourceExhausted("The graph for ", task_, " exceeds the size of a message"));
   RemoteCall call{task_, Method::kRegisterGraph, MessageBytes::Of(request)};
   transport_.Start(std::move(call), [this, graph = std::move(spec.graph), border = *std::move(keys),
                                      clock = clock_, finish = std::move(done)](
@@ -219,7 +219,8 @@ void RecvTensorFrom(Transport& transport, TensorChannels* channels, std::string_
         if (received->offer && channels != nullptr)
           return channels->Fetch(sender, *received->offer, cancellation, std::move(finish));
         if (received->offer) {
-          return finish(errors::Internal(sender, " offers a tensor that nobody fetches"), Tensor(), false);
+          return finish(errors::Internal(sender, " offers a tensor that this task does not fetch"), Tensor(),
+                        false);
         }
         finish(Status(), std::move(received->tensor), received->is_dead);
       });

@@ -140,7 +140,7 @@ void RunGraphParts::Finish(Call& call, Status status) {
   }
   if (response.ByteSizeLong() > INT32_MAX) {
     response.Clear();
-    status = errors::ResourceExhausted("The fetches of the step are larger than a message can be");
+    status = errors::ResourceExhausted("The fetches of the step exceed the size of a message");
   }
   if (!status.ok() && call.request->store_errors_in_response_body()) {
     response.set_status_code(static_cast<tensorflow::error::Code>(status.code()));

@@ -234,7 +234,7 @@ StatusOr<MessageBytes> TensorToResponse(const Tensor& tensor, bool is_dead, int6
   if (tensor.num_bytes() > size_t{INT_MAX} - 4 * kMaxShapeBytes) {
     return errors::ResourceExhausted("A tensor of type ", DataTypeName(tensor.dtype()), " and shape ",
                                      tensor.shape(), " has ", tensor.num_bytes(),
-                                     " bytes, more than a message between tasks can hold");
+                                     " bytes, more than the size of a message between tasks");
   }
   if (!IsPlain(tensor.dtype()) || !tensor.IsInitialized()) {
     TensorToProtoContent(tensor, response.mutable_tensor());

@@ -155,8 +155,8 @@ void WorkerService::FinishRun(GraphRun& run, const Status& status) {
   }
   if (response.ByteSizeLong() > INT32_MAX) {
     return EndRun(run,
-                  errors::ResourceExhausted("What the step fetches from ", env_.devices->task(),
-                                            " is more than a message can hold"),
+                  errors::ResourceExhausted("The fetches of the step from ", env_.devices->task(),
+                                            " exceed the size of a message"),
                   {});
   }
   EndRun(run, Status(), MessageBytes::Of(response));

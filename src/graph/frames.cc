@@ -107,7 +107,7 @@ class FrameFinder {
     }
     if (entered) return Status();
     return errors::InvalidArgument("Node '", merge.name(), "' (op ", merge.op_name(),
-                                   ") closes a loop that nothing enters");
+                                   ") closes a loop that has no Enter");
   }
 
   static Status Outside(const Node& node) {

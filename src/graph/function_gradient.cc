@@ -202,7 +202,7 @@ bool ChangesOwnState(const Node& node) {
 
 Status CantRunTwice(std::string_view node, std::string_view op) {
   return errors::Unimplemented("The gradient would run node '", node, "' (op ", op,
-                               ") again, which has effects or gives another value");
+                               ") again, which has side effects or may return another value");
 }
 
 }  // namespace

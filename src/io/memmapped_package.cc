@@ -83,7 +83,7 @@ StatusOr<MappedMemory> MapMemory(Env& env, const std::string& name) {
     MR_ASSIGN_OR_RETURN(package, MemmappedEnv::OpenShared(env, parts->first));
     MR_ASSIGN_OR_RETURN(mapped, package->NewReadOnlyMemoryRegion(parts->second));
   } else if (IsMemmappedName(name)) {
-    return errors::NotFound("Region ", name, " is not found: LoadMemmappedGraph says which package it is in");
+    return errors::NotFound("Region ", name, " is not found; LoadMemmappedGraph sets its package");
   } else {
     MR_ASSIGN_OR_RETURN(mapped, env.NewReadOnlyMemoryRegion(name));
   }

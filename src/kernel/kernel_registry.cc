@@ -215,7 +215,7 @@ StatusOr<std::unique_ptr<OpKernel>> KernelRegistry::Create(std::string_view devi
   }
   if (kernel->AsAsync() != nullptr && !entry->def.is_async() && entry->def.same_as().empty()) {
     return errors::Internal("The kernel of '", construction.props()->op->def.name,
-                            "' may wait, which its registration does not say");
+                            "' may block, but its registration does not declare it");
   }
   return kernel;
 }

@@ -53,7 +53,7 @@ StatusOr<std::vector<Tensor>> EvaluateOp(std::string_view name, const std::share
                         KernelRegistry::Global().Create("CPU", construction));
     auto* const blocking = dynamic_cast<BlockingKernel*>(kernel.get());
     if (kernel->AsAsync() != nullptr && (blocking == nullptr || !blocking->evaluates_constants()))
-      return errors::Unimplemented("A kernel of ", kernel->op_name(), " may have to wait");
+      return errors::Unimplemented("A kernel of ", kernel->op_name(), " may block");
     std::vector<TensorValue> in(inputs.size()), out(props->output_types.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       in[i].kind = TensorValue::Kind::kConstant;

@@ -304,7 +304,7 @@ class GrpcTransport : public Transport, public Watcher {
         return errors::DeadlineExceeded(MethodName(flight.method), " at ", peer.task, " (", peer.address,
                                         ") has taken more than ", flight.timeout_in_ms, " ms");
       case grpc::StatusCode::UNIMPLEMENTED:
-        return errors::Unimplemented("Task ", peer.task, " at ", peer.address, " does not know ",
+        return errors::Unimplemented("Task ", peer.task, " at ", peer.address, " does not implement ",
                                      PathOf(flight.method), ": ", text);
       default:
         return Status(static_cast<ErrorCode>(flight.status.error_code()),

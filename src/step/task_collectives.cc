@@ -184,7 +184,7 @@ class TaskCollectives::Step : public StepCollectives {
   using Failure = UniqueFunction<void(const Status&)>;
 
   static Status NoTask(std::string_view task) {
-    return errors::Internal("A collective operation wants task ", task, ", which this session does not know");
+    return errors::Internal("A collective operation needs task ", task, ", which is not in this session");
   }
 
   bool OffersTo(const std::string& device) const MR_EXCLUDES(mu_) {
@@ -356,7 +356,8 @@ StatusOr<int64_t> TaskCollectives::NextStep(std::string_view leader, int64_t gra
       return true;
     });
   }
-  for (const RefPtr<Step>& step : missed) step->Abort(errors::Aborted("This step will not come at ", task_));
+  for (const RefPtr<Step>& step : missed)
+    step->Abort(errors::Aborted("This step will not be run by ", task_));
   return next;
 }
 

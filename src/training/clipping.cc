@@ -72,7 +72,7 @@ Output GlobalNorm(const Scope& scope, const std::vector<GradientAndVariable>& gr
     if (g.gradient.IsSet()) halves.emplace_back(AddOp(own, "L2Loss", {g.gradient.values()}));
   }
   if (halves.empty()) {
-    scope.UpdateStatus(errors::InvalidArgument("the global norm of no gradients"));
+    scope.UpdateStatus(errors::InvalidArgument("the global norm needs at least one gradient"));
     return {};
   }
   const Formula all(own, ops::Pack(own.WithOpName("stack"), InputList(halves)));

@@ -29,8 +29,7 @@ StatusOr<Sizes> CheckConv(const Scope& scope, const char* layer, const Output& x
                           const std::vector<int64_t>& kernel, int64_t filters, const ConvOptions& conv) {
   MR_RETURN_IF_ERROR(CheckInput(scope, layer, x, static_cast<int>(axes) + 2));
   if (filters < 1) return errors::InvalidArgument(layer, ": expected at least 1 filter, got ", filters);
-  if (conv.depth_multiplier < 1)
-    return errors::InvalidArgument(layer, ": depth_multiplier is to be positive");
+  if (conv.depth_multiplier < 1) return errors::InvalidArgument(layer, ": depth_multiplier must be positive");
   Sizes sizes;
   MR_ASSIGN_OR_RETURN(sizes.kernel, PerAxis(layer, "kernel_size", kernel, axes));
   MR_ASSIGN_OR_RETURN(sizes.strides, PerAxis(layer, "strides", conv.strides, axes));

@@ -181,7 +181,7 @@ Output SoftmaxCrossEntropy(const Scope& scope, const Output& labels, const Outpu
     const int64_t classes = shape.rank() < 2 ? -1 : shape.dim(1);
     if (classes < 1) {
       scope.UpdateStatus(errors::InvalidArgument(
-          "softmax_cross_entropy_loss: smoothing of labels wants a known number of classes"));
+          "softmax_cross_entropy_loss: smoothing of labels needs a known number of classes"));
       return {};
     }
     wanted = wanted * (1 - label_smoothing) + label_smoothing / static_cast<double>(classes);

@@ -59,7 +59,7 @@ Metric AtRate(const Scope& scope, const char* name, const Output& labels, const 
   const Scope own = Enter(scope, {.name = options.name}, name);
   own.UpdateStatus(CheckAuc(options));
   if (own.ok() && !(goal >= 0 && goal <= 1)) {
-    own.UpdateStatus(errors::InvalidArgument(name, ": the goal is to be in [0, 1], got ", goal));
+    own.UpdateStatus(errors::InvalidArgument(name, ": the goal must be in [0, 1], got ", goal));
   }
   if (!own.ok()) return {};
   const std::vector<Sum> sums =

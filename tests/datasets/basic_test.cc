@@ -146,7 +146,7 @@ TEST_F(BasicDatasetTest, MapChecksTheFunction) {
   AddN("AddTen", 10);
   EXPECT_THAT(
       Error(Map(Slices({Tensor::Vector<float>({1})}), "AddTen")).message(),
-      HasSubstr("Function 'AddTen' takes [int64] and gives [int64], called with [float] for [int64]"));
+      HasSubstr("Function 'AddTen' takes [int64] and returns [int64], called with [float] for [int64]"));
 }
 
 void Less(DefBuilder* g, int64_t limit) {

@@ -354,7 +354,7 @@ TEST_P(FunctionTest, WrongSignaturesAreRefusedByTheCall) {
   Node("gone", "PartitionedCall", {"x"}, {{"f", Fn("Gone")}, {"Tin", Types(1)}, {"Tout", Types(1)}});
   Node("unbound", "PartitionedCall", {"x"}, {{"f", Fn("Twice")}, {"Tin", Types(1)}, {"Tout", Types(1)}});
   Make();
-  EXPECT_THAT(Error({{"x", F(1)}}, "types"), HasSubstr("Function 'Twice' takes [int32] and gives [int32], "
+  EXPECT_THAT(Error({{"x", F(1)}}, "types"), HasSubstr("Function 'Twice' takes [int32] and returns [int32], "
                                                        "called with [float] for [float]"));
   EXPECT_THAT(Error({{"x", F(1)}}, "count"), HasSubstr("called with [float, float] for [float]"));
   EXPECT_THAT(Error({{"x", F(1)}}, "gone"), HasSubstr("Function Gone is not defined."));

@@ -79,7 +79,7 @@ class RecordsTest(program.ProgramTest):
         self.write_records("plain", data[:800])
         result = self.run_program("records", "head", "plain", "--at", "799", "-n", "1", "--json")
         self.assertEqual(result.json["records"][0]["bytes"], "record 799")
-        self.assertIn("was made of another file", result.err)
+        self.assertIn("belongs to another file", result.err)
         self.write("plain.idx", b"nonsense")
         self.assertIn("not used", self.run_program("records", "head", "plain", "--at", "0").err)
         self.assert_error(["records", "head", "plain", "--at", "0", "--index", "plain.idx"], 1, "not an index of records")

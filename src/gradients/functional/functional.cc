@@ -42,8 +42,8 @@ std::vector<DataType> TypesOfGradients(GradientContext& c, int first) {
       if (in.IsSet() && c.builder().shapes().OutputHandle(*in.node, in.index, &shape, &held)) {
         type = held;
       } else {
-        c.builder().Fail(errors::Unimplemented("The type of what the resource behind input ", i,
-                                               " holds is not known, so it can't be differentiated"));
+        c.builder().Fail(errors::Unimplemented("The type of the resource of input ", i,
+                                               " is unknown, so it cannot be differentiated"));
       }
     }
     types.push_back(type);

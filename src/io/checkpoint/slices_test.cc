@@ -155,7 +155,7 @@ TEST_F(SlicesTest, TensorsMayBeReadWhenTheirTurnHasCome) {
   SlicesWriter wrong(env_, "/wrong");
   const auto other = []() -> StatusOr<Tensor> { return AsTensor<float>({1, 2, 3}); };
   ASSERT_EQ(wrong.AddLater("a", TensorShape({2}), DataType::kFloat, other), Status::Ok());
-  EXPECT_THAT(wrong.Finish().message(), HasSubstr("not what it was said to be"));
+  EXPECT_THAT(wrong.Finish().message(), HasSubstr("not as declared"));
   EXPECT_FALSE(env_.FileExists("/wrong"));
 }
 

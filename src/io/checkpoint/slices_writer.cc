@@ -72,7 +72,7 @@ StatusOr<Tensor> SlicesWriter::Read(const Part& part) const {
   const Variable& variable = variables_.at(part.name);
   if (tensor.dtype() != variable.dtype || tensor.shape() != variable.shape) {
     return errors::Internal("the tensor ", part.name, " is ", DataTypeName(tensor.dtype()), tensor.shape(),
-                            ", not what it was said to be");
+                            ", not as declared");
   }
   MR_RETURN_IF_ERROR(CheckTensor(part.name, tensor));
   return tensor;

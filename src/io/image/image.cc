@@ -23,7 +23,7 @@ Status CheckPlausible(const ImageSize& size, int64_t bytes_per_sample, size_t fi
   const int64_t bytes = pixels * size.channels * bytes_per_sample;
   if (bytes > kFreePixelBytes && bytes / densest > static_cast<int64_t>(file_size)) {
     return errors::InvalidArgument("An image of ", size.frames, " x ", size.width, " x ", size.height,
-                                   " cannot come out of ", file_size, " bytes");
+                                   " needs more than ", file_size, " bytes");
   }
   return Status();
 }

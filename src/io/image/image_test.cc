@@ -159,7 +159,7 @@ TEST(PngTest, ASizeThatTheFileCannotHoldTakesNoMemory) {
   const std::string file = std::string(ti::kPngStart) + ti::PngHeader(20000, 20000, 8, 6) +
                            ti::PngChunk("IDAT", ti::Stored("abc")) + ti::PngChunk("IEND", "");
   const Image image = ReadPng(file);
-  EXPECT_THAT(std::string(image.status.message()), HasSubstr("cannot come out of"));
+  EXPECT_THAT(std::string(image.status.message()), HasSubstr("needs more than"));
   EXPECT_EQ(image.size.width, 0);
 }
 
@@ -264,7 +264,7 @@ TEST(GifTest, ErrorsSayWhatIsWrong) {
   EXPECT_EQ(message(ti::Gif("GIF89a", 2, 1, kPalette, {{0, 0, 1, 1, {0}}, {0, 0, 2, 1, {0, 1}}})),
             "the first frame does not fill the canvas");
   const std::string big = ti::Gif("GIF89a", 60000, 8000, kPalette, {{0, 0, 60000, 8000, {0}}});
-  EXPECT_THAT(message(big), HasSubstr("cannot come out of"));
+  EXPECT_THAT(message(big), HasSubstr("needs more than"));
 }
 
 TEST(GifTest, ATruncatedFrameIsFilledWithColorZero) {
@@ -398,7 +398,7 @@ TEST(JpegTest, NonsenseIsAnError) {
   EXPECT_FALSE(ReadJpeg(std::string(500, '\xff')).status.ok());
   EXPECT_FALSE(JpegSize("\xff\xd8\xff\xc0").ok());
   const Image big = ReadJpeg(ti::FlatJpeg(10, 20000, 20000));
-  EXPECT_THAT(std::string(big.status.message()), HasSubstr("cannot come out of"));
+  EXPECT_THAT(std::string(big.status.message()), HasSubstr("needs more than"));
   EXPECT_THAT(std::string(ReadJpeg(ti::FlatJpeg(10, 65500, 65500)).status.message()),
               HasSubstr("Image too large"));
 }

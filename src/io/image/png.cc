@@ -53,7 +53,7 @@ class Decoder {
 
   Status ReadHeader() {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &errors_, PngErrors::Leave, PngErrors::Ignore);
-    if (png_ == nullptr) return errors::ResourceExhausted("libpng gave no reader");
+    if (png_ == nullptr) return errors::ResourceExhausted("libpng could not create a reader");
     if (!errors_.Guarded([&] {
           info_ = png_create_info_struct(png_);
           png_set_chunk_malloc_max(png_, kMostChunkBytes);
@@ -172,7 +172,7 @@ class Encoder {
 
   StatusOr<std::string> Encode(const uint8_t* pixels, const ImageSize& size, int bits, int compression) {
     png_ = png_create_write_struct(PNG_LIBPNG_VER_STRING, &errors_, PngErrors::Leave, PngErrors::Ignore);
-    if (png_ == nullptr) return errors::ResourceExhausted("libpng gave no writer");
+    if (png_ == nullptr) return errors::ResourceExhausted("libpng could not create a writer");
     static constexpr int kTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                                      PNG_COLOR_TYPE_RGB_ALPHA};
     const size_t row_bytes = static_cast<size_t>(size.width * size.channels * bits / 8);

@@ -230,7 +230,7 @@ StatusOr<RefPtr<const Dataset>> MakeChooseBranch(const NodeArgs& args) {
   size_t at = 0;
   for (size_t i = 0; i < names.size(); ++i) {
     if (lengths[i] < 0 || static_cast<size_t>(lengths[i]) > values.size() - at) {
-      return errors::InvalidArgument("other_arguments_lengths do not go with the ", values.size(),
+      return errors::InvalidArgument("other_arguments_lengths do not match the ", values.size(),
                                      " arguments.");
     }
     const auto first = values.begin() + static_cast<ptrdiff_t>(at);
@@ -239,8 +239,7 @@ StatusOr<RefPtr<const Dataset>> MakeChooseBranch(const NodeArgs& args) {
         std::make_unique<CapturedFunction>(names[i], std::vector<Tensor>(first, first + lengths[i])));
   }
   if (at != values.size()) {
-    return errors::InvalidArgument("other_arguments_lengths do not go with the ", values.size(),
-                                   " arguments.");
+    return errors::InvalidArgument("other_arguments_lengths do not match the ", values.size(), " arguments.");
   }
   return MakeRefDataset<ChooseBranchDataset>(
       args.Kind(), std::move(signature), std::move(input),

@@ -20,7 +20,7 @@ class ParseExamples final : public ElementFunction {
   StatusOr<std::unique_ptr<Bound>> Bind(const Context& /*ctx*/, const std::vector<DataType>& args,
                                         const std::vector<DataType>& rets) const override {
     if (args != std::vector{DataType::kString} || rets.size() != order_.size()) {
-      return errors::InvalidArgument("ParseExampleDataset takes vectors of serialized Examples, and gives ",
+      return errors::InvalidArgument("ParseExampleDataset takes vectors of serialized Examples, and returns ",
                                      order_.size(), " components");
     }
     return std::unique_ptr<Bound>(std::make_unique<Parser>(*this));

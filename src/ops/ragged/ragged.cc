@@ -90,8 +90,8 @@ Status RaggedFromVariantShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const int64_t output_rank, c.Attr<int64_t>("output_ragged_rank"));
   if (input_rank >= 0) {
     if (output_rank < input_rank || output_rank - input_rank > TensorShape::kMaxRank) {
-      return errors::InvalidArgument("output_ragged_rank ", output_rank,
-                                     " does not go with input_ragged_rank ", input_rank);
+      return errors::InvalidArgument("output_ragged_rank ", output_rank, " does not match input_ragged_rank ",
+                                     input_rank);
     }
     MR_RETURN_IF_ERROR(c.WithRank(c.input(0), static_cast<int>(output_rank - input_rank)).status());
   }

@@ -67,7 +67,7 @@ TEST(RaggedShapes, FromVariant) {
   Expect(from_variant(1, 2), "[5]", "[?];[?];?");
   Expect(from_variant(-1, 2), "?", "[?];[?];?");
   Expect(from_variant(1, 2), "[]", "e;Shape must be rank 1 but is rank 0");
-  Expect(from_variant(2, 1), "[]", "e;output_ragged_rank 1 does not go with input_ragged_rank 2");
+  Expect(from_variant(2, 1), "[]", "e;output_ragged_rank 1 does not match input_ragged_rank 2");
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ Status StripUnused(const StripOptions& options, GraphDef* graph) {
     const DataType type = types == 0 ? DataType::kInvalid : options.input_types[types == 1 ? 0 : i];
     if (!OnlyOutput0IsUsed(inputs[i], index)) {
       return errors::InvalidArgument("Input '", options.inputs[i],
-                                     "' has several outputs that are used, which a placeholder has not");
+                                     "' has several used outputs, but a placeholder has one");
     }
     MR_RETURN_IF_ERROR(MakePlaceholder(type, graph->mutable_node(inputs[i])));
   }

@@ -103,7 +103,7 @@ StatusOr<std::pair<const FunctionCaller::Function*, int>> FindFunction(const Log
     MR_ASSIGN_OR_RETURN(const FunctionCaller::Function* function, logic.Find(context));
     if (!std::ranges::equal(function->arg_types(), std::span(props.input_types).subspan(1)) ||
         function->ret_types() != props.output_types) {
-      return errors::InvalidArgument("The function takes ", TypesText(function->arg_types()), " and gives ",
+      return errors::InvalidArgument("The function takes ", TypesText(function->arg_types()), " and returns ",
                                      TypesText(function->ret_types()), ", called with ",
                                      TypesText(std::span(props.input_types).subspan(1)), " for ",
                                      TypesText(props.output_types));
@@ -227,7 +227,7 @@ StatusOr<const FunctionCaller::Function*> BoundFunction::Get(std::span<const Dat
   }
   if (!std::ranges::equal(function->arg_types(), args) || !std::ranges::equal(function->ret_types(), rets)) {
     return errors::InvalidArgument("Function '", f_.name, "' takes ", TypesText(function->arg_types()),
-                                   " and gives ", TypesText(function->ret_types()), ", called with ",
+                                   " and returns ", TypesText(function->ret_types()), ", called with ",
                                    TypesText(args), " for ", TypesText(rets));
   }
   function_.store(function, std::memory_order_release);
@@ -253,7 +253,7 @@ StatusOr<const FunctionCaller::Function*> BoundFunction::GetPredicate(std::span<
   }
   if (!std::ranges::equal(function->arg_types(), args)) {
     return errors::InvalidArgument("Function '", f_.name, "' takes ", TypesText(function->arg_types()),
-                                   " and gives ", TypesText(function->ret_types()), ", called with ",
+                                   " and returns ", TypesText(function->ret_types()), ", called with ",
                                    TypesText(args), " for one result");
   }
   function_.store(function, std::memory_order_release);

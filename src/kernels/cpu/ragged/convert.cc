@@ -166,8 +166,8 @@ class ToTensorKernel final : public OpKernel {
     if (depth_ > 0 && is_splits(depth_ - 1)) return PutRows(context, dims, rows, out);
     MR_ASSIGN_OR_RETURN(const std::vector<int64_t> places, Places(context, dims, rows, depth_));
     if (static_cast<int64_t>(places.size()) != values.dim(0)) {
-      return errors::InvalidArgument("The row partitions are of ", places.size(), " values, but there are ",
-                                     values.dim(0));
+      return errors::InvalidArgument("The row partitions cover ", places.size(),
+                                     " values, but the input has ", values.dim(0));
     }
     const int64_t row = ProductOf(values.shape().dims(), 1, values.rank());
     cpu::SerialParallel serial;
@@ -303,7 +303,7 @@ class ToTensorKernel final : public OpKernel {
     const int64_t parents = last == 0 ? rows : std::ssize(above);
     MR_RETURN_IF_ERROR(CheckRows(context, last, t, parents));
     if (t[parents] != values.dim(0)) {
-      return errors::InvalidArgument("The row partitions are of ", t[parents], " values, but there are ",
+      return errors::InvalidArgument("The row partitions cover ", t[parents], " values, but the input has ",
                                      values.dim(0));
     }
     const DataType dtype = values.dtype();
