@@ -14,7 +14,7 @@
 //   first_result/saved_model       the same graph as a SavedModel: SavedModelBundle::Load, one Run
 //   first_result/saved_model_c_api TF_LoadSessionFromSavedModel, one Run
 //
-// peak_mb is what the process grew by at most, over what it had before (for c_api, import/* and session_const
+// peak_mb is the largest growth of the process over its size before (for c_api, import/* and session_const
 // without the bytes or the GraphDef that the caller holds). The file is in the disk cache.
 #include <benchmark/benchmark.h>
 #include <malloc.h>

@@ -30,7 +30,7 @@ struct ConvTensors {
   float* output;
 };
 
-// With `blocked` oneDNN chooses the layout of every tensor, and what it would take to bring them there is not
+// With `blocked` oneDNN chooses the layout of every tensor, and the time to convert them to it is not
 // counted: the speed of its kernel alone. Without, tensors are NHWC and filters HWIO as the engine has them;
 // images are used as they lie, the filter is brought into the layout of its choice each time.
 std::unique_ptr<BaselineOp> OneDnnConv(ConvPass pass, const cpu::ConvParams& params,

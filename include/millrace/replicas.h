@@ -55,7 +55,7 @@ DeviceFunction ReplicaDeviceSetter(ReplicaDeviceOptions options);
 //   SyncReplicasOptimizer sync(optimizer, 3, {.total_num_replicas = 4});
 //   const Operation train = sync.Minimize(scope, loss, step);
 //   hooks.push_back(sync.MakeSessionRunHook(is_chief));
-// One thread at a time; errors go to the scope's status, and what is returned then is unset.
+// One thread at a time; errors go to the scope's status, and the returned value is then unset.
 class SyncReplicasOptimizer {
  public:
   struct Options {

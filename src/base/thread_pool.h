@@ -24,7 +24,7 @@ class ThreadPool {
   // The workers of `base` again, but at most `parallelism` - 1 of them (and of what `base` has) for one loop
   // or one step. REQUIRES: `base` outlives this.
   ThreadPool(ThreadPool& base, int parallelism);
-  // Runs what was scheduled, then joins; unless the workers are those of another pool.
+  // Runs all scheduled work, then joins; unless the workers are those of another pool.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

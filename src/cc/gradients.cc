@@ -19,7 +19,7 @@ GradientOptions OptionsFor(const Scope& scope) {
   return options;
 }
 
-// Calls add(graph) and makes what it adds part of the scope's branch or loop.
+// Calls add(graph) and makes the added nodes part of the scope's branch or loop.
 template <typename F>
 Status Add(const Scope& scope, F&& add) {
   MR_RETURN_IF_ERROR(scope.status());

@@ -318,14 +318,15 @@ void AddCheckpointCommand(Commands* commands) {
   cat.AddOption("-o,--out", options->output, "An .npy or .npz file").TypeName("FILE");
   cat.AddFlag("--all", options->all, "All elements, however many");
 
-  const Command diff = AddOne(commands, group, "diff", "Compare; exit code 3 if they differ", options, Diff);
+  const Command diff =
+      AddOne(commands, group, "diff", "Compare two checkpoints; exit code 3 if they differ", options, Diff);
   diff.AddOption("second", options->second, "The other checkpoint").Required().TypeName("PATH");
   diff.AddOption("--atol", options->absolute, "Absolute tolerance of differences").Check(NotNegative());
   diff.AddOption("--rtol", options->relative, "Relative tolerance, as a fraction of the second value")
       .Check(NotNegative());
 
   const Command convert =
-      AddOne(commands, group, "convert", "Write it in the other format", options, Convert);
+      AddOne(commands, group, "convert", "Write a checkpoint in the other format", options, Convert);
   convert.AddOption("output", options->second, "Prefix of the new checkpoint; for v1 the file")
       .Required()
       .TypeName("PATH");

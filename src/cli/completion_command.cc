@@ -161,7 +161,7 @@ std::string BashScript(const std::vector<CommandWords>& all) {
   return out + "  esac\n}\ncomplete -F _millrace millrace\n";
 }
 
-// "word:what it is" for _describe; a colon in the word would end it.
+// "word:description" for _describe; a colon in the word would end it.
 std::string ZshWord(const std::string& word, const std::string& what) {
   return ShellQuoted(StrCat(word, ":", what));
 }

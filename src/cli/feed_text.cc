@@ -286,7 +286,7 @@ StatusOr<Tensor> ConvertTo(const Tensor& tensor, DataType dtype) {
 }
 
 StatusOr<SparseFeed> MakeSparse(const Tensor& dense) {
-  std::vector<int64_t> places;  // of what is kept, in the flat tensor
+  std::vector<int64_t> places;  // of the kept elements, in the flat tensor
   SparseFeed feed;
   auto no_type =
       errors::InvalidArgument("sparse tensors of ", DataTypeName(dense.dtype()),

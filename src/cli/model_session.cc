@@ -317,9 +317,10 @@ void AddModelOptions(ModelOptions* options, const Command& command) {
 
 void AddFeedOption(ModelOptions* options, const Command& command) {
   command
-      .AddOption("--feed", options->feeds,
-                 "NAME=VALUE: numbers as [[1, 2], [3, 4]], a text, FILE.npy, FILE.npz:NAME or @FILE for its "
-                 "bytes; may be repeated")
+      .AddOption(
+          "--feed", options->feeds,
+          "NAME=VALUE: numbers as [[1, 2], [3, 4]], a string, FILE.npy, FILE.npz:NAME or @FILE for its "
+          "bytes; may be repeated")
       .OneWordEach()
       .Check(Assignment());
 }
@@ -337,14 +338,13 @@ void AddRunOptions(ModelOptions* options, const Command& command) {
       .OneWordEach();
   command
       .AddOption("--target", options->targets,
-                 "A node that is to run, or grpc://host:port, as --master; may be repeated")
+                 "A node to run, or grpc://host:port as in --master; may be repeated")
       .OneWordEach()
       .ForEach([options](const std::string& target) {
         if (target.starts_with(kTaskPrefix)) options->master = target;
       });
-  command.AddOption(
-      "--signature", options->signature,
-      "Names of inputs and outputs are those of this signature; serving_default if there is one");
+  command.AddOption("--signature", options->signature,
+                    "Signature that names the inputs and outputs; default: serving_default if it exists");
   command.AddOption("--master", options->master,
                     "Run on the cluster of this task, grpc://host:port, and not in this process");
   AddThreadOptions(options, command);

@@ -349,7 +349,7 @@ void AddRecordsCommand(Commands* commands) {
   AddOne(commands, group, "verify", "Read every record and check every checksum", options, Always<Verify>,
          true);
   const Command head =
-      AddOne(commands, group, "head", "Show records, Examples readably", options, Head, false);
+      AddOne(commands, group, "head", "Show records; Examples as text", options, Head, false);
   head.AddOption("-n,--count", options->count, "Number of records").Check(NotNegative()).ShowDefault();
   head.AddOption("--at", options->at, "The number of the first record, counted from 0; fast with an index")
       .Check(NotNegative());

@@ -187,7 +187,7 @@ void AddServerCommands(Commands* commands) {
   server.AddOption("--first-port", options->first_port, "With --slurm: the port of the first task on a node");
   server
       .AddOption("--session-timeout", options->session_timeout,
-                 "Seconds for which the creation of a session waits for tasks that don't answer")
+                 "Seconds that the creation of a session waits for tasks that do not answer")
       .Check(Positive());
   server
       .AddOption("--session-gc-seconds,--session_gc_seconds", options->session_gc,
@@ -198,7 +198,7 @@ void AddServerCommands(Commands* commands) {
                  "Seconds of silence of a task before its steps are ended")
       .Check(Positive());
   server.AddOption("--token-file", options->security.token_file,
-                   "Token file that every call must present; default: MILLRACE_TOKEN_FILE");
+                   "File with the token that every call must present; default: MILLRACE_TOKEN_FILE");
   server.AddOption("--tls-cert", options->security.certificate_file,
                    "The certificate of this task (PEM): messages are encrypted; MILLRACE_TLS_CERT");
   server.AddOption("--tls-key", options->security.key_file, "Its private key (PEM); MILLRACE_TLS_KEY");
@@ -210,15 +210,12 @@ void AddServerCommands(Commands* commands) {
                  "Ops that are refused in graphs of clients: file_access, network, callback or names of ops")
       .Separator(',');
   server
-      .AddOption(
-          "--shared-memory", options->shared_memory_mib,
-          "MiB through which this task and another one on its machine move tensors, for each pair; 0: none")
+      .AddOption("--shared-memory", options->shared_memory_mib,
+                 "MiB of shared memory for tensors to each other task on the same machine; 0: none")
       .Check(Between(0, 1 << 24));
   server
-      .AddOption(
-          "--data-port", options->data_port,
-          "Port of connections for large tensors beside those for messages; 0: a free one, -1: none. There "
-          "are none where messages are encrypted")
+      .AddOption("--data-port", options->data_port,
+                 "Port of separate connections for large tensors; 0: a free one, -1: none; not used with TLS")
       .Check(Between(-1, 65535));
   server.AddOption("--threads", options->threads, "Threads for nodes; default: all cores");
 
@@ -226,7 +223,8 @@ void AddServerCommands(Commands* commands) {
   const auto target = std::make_shared<std::string>();
   const auto timeout = std::make_shared<double>(5);
   const Command status = commands->Add(
-      "status", "The tasks with their devices, sessions, graphs and steps; 3 when one does not answer",
+      "status",
+      "The tasks with their devices, sessions, graphs and steps; exit code 3 if one does not answer",
       [target, timeout](const Context& context) { return ShowStatus(*target, *timeout, context); }, cluster);
   status.AddOption("target", *target, "A task of the cluster: grpc://host:port").Required();
   status.AddOption("--timeout", *timeout, "Seconds to wait for answers").Check(Positive()).ShowDefault();

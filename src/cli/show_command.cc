@@ -363,7 +363,7 @@ StatusOr<ExitCode> Show(const ShowOptions& options, const Context& context) {
 void AddShowCommand(Commands* commands) {
   const auto options = std::make_shared<ShowOptions>();
   const Command command =
-      commands->Add("show", "Describe a model; ends with 3 when it can't run here",
+      commands->Add("show", "Describe a model; exit code 3 if it can't run here",
                     [options](const Context& context) { return Show(*options, context); });
   command
       .AddOption("model", options->model, "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt")

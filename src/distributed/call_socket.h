@@ -79,7 +79,7 @@ class CallSocket : public RefCounted {
     MessageBytes bytes;
     size_t sent = 0;
   };
-  // Called by the loop. Reads and writes what is possible now.
+  // Called by the loop. Reads and writes as much as possible now.
   void Ready(bool readable, bool writable, std::vector<Work>* works) MR_EXCLUDES(mu_);
   void Tick() MR_EXCLUDES(mu_);
   Status Read(std::vector<Work>* works);

@@ -154,7 +154,7 @@ class SharedMemorySender::Connection {
     left.wait();
   }
 
-  // The receiver can map what it has received: the tensor need not be kept for another channel.
+  // The receiver can map the received memory: the tensor need not be kept for another channel.
   void Arrived(Segment* segment) {
     segment->is_known = true;
     if (segment->num_bytes > 0) sender_.held_->Sent(segment->ticket, segment->num_bytes);

@@ -20,7 +20,7 @@ class EagerExecutor {
   using Work = UniqueFunction<Status(const Status&)>;
 
   EagerExecutor() = default;
-  ~EagerExecutor();  // waits for what is running and waiting
+  ~EagerExecutor();  // waits for all running and waiting ops
   EagerExecutor(const EagerExecutor&) = delete;
   EagerExecutor& operator=(const EagerExecutor&) = delete;
 

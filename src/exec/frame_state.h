@@ -73,7 +73,7 @@ class FrameState {
   void FreeOldest(FrameInstance* frame);
   // True once for each Exit: in an invalid loop it could be alive in several iterations.
   bool FirstExit(FrameInstance* frame, uint32_t node);
-  // Drops what remains of a step that failed, or of an invalid loop that never ended.
+  // Drops the remaining state of a step that failed, or of an invalid loop that never ended.
   void Drop();
   // No loop is left and no value waits.
   bool clean() const { return live_frames_ == 0; }

@@ -102,7 +102,8 @@ class StepArena final : public Allocator {
   static constexpr size_t kMostBlocks = 512;
   // Consecutive steps that mostly don't follow the plan, after which another step is recorded.
   static constexpr int kMostMisses = 4;
-  // In a recorded step, blocks of so many bytes are not cached for its other blocks, beyond so much.
+  // In a recorded step, blocks of at least kHugeBytes are cached for its other blocks up to kKeptBytes
+  // together.
   static constexpr size_t kHugeBytes = size_t{1} << 20;
   static constexpr int64_t kKeptBytes = int64_t{64} << 20;
 

@@ -122,7 +122,7 @@ struct ElementType {
   DataType dtype = DataType::kInvalid;
   char kind = 0;
   size_t bytes = 0;  // of an element
-  size_t swap = 1;   // pieces of so many bytes are reversed; 1: none
+  size_t swap = 1;   // pieces of this number of bytes are reversed; 1: none
 };
 
 StatusOr<ElementType> ParseDescr(const std::string& descr, const std::string& what) {

@@ -26,8 +26,8 @@ class TestCluster {
   // Deletes the server, or creates it at the same address.
   void Stop(const std::string& job, int task);
   void Start(const std::string& job, int task);
-  // Waits until the task runs so many graphs, and has no other steps if that is 0; fails the test after a
-  // timeout.
+  // Waits until the task runs this number of graphs, and has no other steps if that is 0; fails the test
+  // after a timeout.
   void WaitForRuns(const std::string& job, int task, int runs) const;
   // Tries again while `again` returns true, up to a time limit. Returns the last status.
   static Status RetryWhile(const std::function<Status()>& attempt,

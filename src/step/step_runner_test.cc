@@ -99,7 +99,7 @@ TEST_F(StepRunnerTest, AStepThatTakesTooLongEnds) {
   const CompiledStep& step = Compile({{}, {"get"}, {}});
   const Status status = Run(step, 0, nullptr, {.timeout_in_ms = 20});
   EXPECT_TRUE(errors::IsDeadlineExceeded(status)) << status;
-  // The cancelled wait was removed: the next step gets what is put in now.
+  // The cancelled wait was removed: the next step gets the element that is put in now.
   ASSERT_TRUE(Run(Compile({{"x"}, {}, {"put"}}), 3).ok());
   Tensor got;
   ASSERT_TRUE(Run(step, 0, &got).ok());

@@ -36,7 +36,7 @@ class Allocator {
   virtual std::string_view name() const = 0;
   // Memory aligned to kAlignment.
   virtual void* Allocate(size_t bytes) = 0;
-  // `bytes` is what was passed to Allocate.
+  // `bytes` is the argument of Allocate.
   virtual void Deallocate(void* p, size_t bytes) = 0;
   virtual AllocatorStats Stats() const { return {}; }
 

@@ -28,7 +28,7 @@ std::vector<OpTotal> TotalsByOp(const Trace& trace);
 struct CriticalPath {
   std::vector<uint32_t> events;  // in order
   int64_t busy_ns = 0;           // the sum of their durations
-  std::string origin;            // what it was found by, for people
+  std::string origin;            // the source of the match, as text for users
   // Without any graph: the events that ended last before one another, which need not depend on each other.
   bool by_time_only = false;
 };

@@ -11,7 +11,7 @@
 
 namespace millrace::cli {
 
-// A trace with what was found in it.
+// A trace with the results of its analysis.
 struct TraceReport {
   std::string source;  // the file's name, shown in the title
   Trace trace;

@@ -17,7 +17,7 @@ const byName = (a, b) => a.localeCompare(b, "en", {numeric: true});
 
 // ---- Filters
 
-// A broken expression is marked, and what was typed searched for as it is.
+// An invalid expression is marked, and its text is searched for literally.
 function matcher(input) {
   const text = input.value.trim();
   input.setAttribute("aria-invalid", "false");

@@ -20,7 +20,7 @@ namespace {
 enum class Form {
   kLive,        // for the page: images and sounds by their addresses at the server
   kWhole,       // for the page: written out
-  kForPrograms  // what is not finite is null, images and sounds are left out
+  kForPrograms  // numbers that are not finite are null, images and sounds are left out
 };
 
 void WriteScalar(double value, Form form, JsonWriter* json) {

@@ -17,7 +17,8 @@ struct InlineOptions {
   bool inline_calls = true;
   // If, While and Case nodes with the attribute ("_lower_using_switch_merge") become Switch, Merge, Enter, ….
   bool lower_functional = true;
-  // Calls stay calls once so many nodes have been added: nested functions with two calls each grow like 2^n.
+  // Calls stay calls once this number of nodes has been added: nested functions with two calls each grow like
+  // 2^n.
   int max_added_nodes = 200'000;
   // Or once the prefixes of nodes' names take this much memory: they grow with each level.
   int64_t max_added_name_bytes = int64_t{16} << 20;

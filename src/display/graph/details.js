@@ -120,7 +120,7 @@ function tell() {
   panel.scrollTop = 0;
 }
 
-// The innermost open group around what is chosen is closed, and chosen.
+// Closes the innermost open group around the selected item, and selects the group.
 function foldSelected() {
   const group = items[items[Math.max(state.selected, 0)].parent];
   if (group?.kind !== kGroup) return;

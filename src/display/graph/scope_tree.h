@@ -22,7 +22,7 @@ struct ScopeItem {
   int node = -1;      // in the graph; -1: a scope or a group
   bool is_group = false;
   int64_t nodes = 0;      // in it, all the way down; of a node 1
-  int64_t constants = 0;  // of those: constants, and what is made of them without arithmetic
+  int64_t constants = 0;  // of those: constants, and nodes made of them without arithmetic
   std::vector<int> children;
 };
 

@@ -19,7 +19,7 @@ struct ViewOptions {
   // Scopes are opened, the outer ones first, while no more boxes than this are to be seen.
   size_t most_boxes = 80;
   int most_depth = 100;  // scopes in each other that may be open
-  // Whether constants, and what is only made of them, are drawn. Graphs of nothing else show them anyway.
+  // Whether constants, and nodes computed only from them, are drawn. Graphs of nothing else show them anyway.
   bool constants = false;
 };
 

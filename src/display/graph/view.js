@@ -32,7 +32,7 @@ function soleNode(item) {
   return shown.length === 1 ? soleNode(items[shown[0]]) : null;
 }
 
-// What an open scope shows: its children, and of open groups what is in them.
+// What an open scope shows: its children, and the children of open groups.
 function shownIn(item) {
   const shown = [];
   for (const child of item.children) {
@@ -215,7 +215,7 @@ function draw() {
   drawMarks();
 }
 
-// Marks what is chosen, its neighbours, and what was searched for.
+// Marks the selected item, its neighbours, and the results of the search.
 function drawMarks() {
   const chosen = state.selected < 0 ? undefined : boxOf(items[state.selected]);
   const near = new Set();
@@ -304,7 +304,7 @@ function openGroups(list, most) {
   }
 }
 
-// Opens or closes a scope, which stays where it is on the screen; a group gives way to what is in it.
+// Opens or closes a scope, which stays where it is on the screen; a group is replaced by its children.
 function toggle(item) {
   if (!canOpen(item)) return;
   moved = true;

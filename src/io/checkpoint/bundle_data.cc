@@ -339,7 +339,7 @@ Status BundleDataReader::ReadVariants(const BundleEntry& entry, Tensor* to) cons
   }
   if (piece.left() != 0) return Malformed("bytes after the last element");
   MR_RETURN_IF_ERROR(CheckSum(entry, piece.crc()));
-  // The memory that messages of so many bytes may take, nested tensors included.
+  // The memory that messages of this size may take, nested tensors included.
   const int64_t limit = 10 * static_cast<int64_t>(entry.size) + (int64_t{16} << 20);
   MR_ASSIGN_OR_RETURN(Tensor decoded, TensorFromProto(proto, {.max_bytes = limit}));
   std::move(decoded.data<Variant>(), decoded.data<Variant>() + decoded.num_elements(), to->data<Variant>());

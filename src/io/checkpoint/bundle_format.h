@@ -55,7 +55,7 @@ std::string SerializeBundleEntry(const BundleEntry& entry);
 
 using BundleEntries = std::map<std::string, BundleEntry, std::less<>>;
 
-// "Unable to read file …" in TensorFlow's words, for what is wrong with an index.
+// "Unable to read file …" in TensorFlow's words, for an invalid index.
 Status CorruptFileError(const Status& status, const std::string& path, std::string_view detail);
 
 // Commits finished data files and their entries as the checkpoint `prefix`, atomically: a reader, or a

@@ -86,7 +86,7 @@ inline std::string Table(const Entries& entries) {
   return TableOfBlocks({std::pair(entries.back().first + "~", Stored(Block(entries)))});
 }
 
-// Fields of messages: numbers, and what has a length.
+// Fields of messages: numbers, and fields with a length.
 inline std::string Field(int number, uint64_t value) { return Varint(number * 8u) + Varint(value); }
 inline std::string Field(int number, const std::string& bytes) {
   return Varint(number * 8u + 2) + Varint(bytes.size()) + bytes;

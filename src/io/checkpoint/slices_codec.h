@@ -17,7 +17,7 @@ namespace millrace::io {
 bool IsSliceType(DataType dtype);
 // The most bytes that the elements take in a list.
 uint64_t MostListBytes(const Tensor& tensor);
-// REQUIRES: IsSliceType, and a list can hold so many.
+// REQUIRES: IsSliceType, and a list can hold that many elements.
 void ElementsToList(const Tensor& tensor, tensorflow::TensorProto* proto);
 // Whether the list has that many elements of that type.
 bool ListHasElements(const tensorflow::TensorProto& proto, DataType dtype, int64_t n);

@@ -13,7 +13,7 @@
 
 namespace millrace::io::testing_images {
 
-// A number in so many bytes, of which there may be more than it has.
+// A number in a given number of bytes, which may be more than it needs.
 inline std::string Little(uint64_t value, int bytes) {
   std::string out;
   for (int i = 0; i < bytes; ++i, value >>= 8) out += static_cast<char>(value);

@@ -20,7 +20,7 @@ struct JpegDecodeOptions {
   int channels = 0;  // 1 or 3; 0: as many as the file has, CMYK as RGB
   int ratio = 1;     // 1, 2, 4 or 8: makes the image that much smaller
   bool fancy_upscaling = true;
-  bool try_recover_truncated = false;  // makes up what is missing
+  bool try_recover_truncated = false;  // fills in the missing part
   float acceptable_fraction = 1;       // of the rows; the others become black
   bool accurate_dct = false;
   std::optional<JpegCrop> crop = std::nullopt;  // in pixels of the smaller image

@@ -30,7 +30,7 @@ struct WavView {
 // Allocates nothing. Chunks besides the format and the data are passed over. Messages are TensorFlow's.
 StatusOr<WavView> ReadWav(std::string_view bytes);
 
-// The bytes of a file with these samples, frame by frame; what is outside of [-1, 1) is clipped, and NaN is
+// The bytes of a file with these samples, frame by frame; samples outside of [-1, 1) are clipped, and NaN is
 // silent.
 StatusOr<std::string> WriteWav(std::span<const float> samples, int64_t channels, int64_t sample_rate);
 

@@ -229,7 +229,7 @@ TEST(QueueTest, CloseAndCancelEndsPendingEnqueues) {
   EXPECT_EQ(c.status, errors::Cancelled("Enqueue operation was cancelled"));
   EXPECT_TRUE(q->is_closed());
   out.Dequeue(*q);
-  EXPECT_THAT(out.values, ElementsAre(1)) << "what is in the queue stays";
+  EXPECT_THAT(out.values, ElementsAre(1)) << "the elements of the queue stay";
   q->CloseAndCancel();
 }
 

@@ -22,7 +22,7 @@ Status ConstShape(InferenceContext& c) {
 
 Status PlaceholderWithDefaultShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(shape_fns::Explicit(c));
-  // The default must fit; what is fed in its place may be any tensor of the declared shape.
+  // The default must fit; a fed value may be any tensor of the declared shape.
   return c.Merge(c.input(0), c.output(0)).status();
 }
 

@@ -114,15 +114,12 @@ std::vector<OpBuilder> Reductions() {
           .NotDifferentiable(),
       Cumulative("Cumprod: Running products along a dimension."),
       Cumulative("Cumsum: Running sums along a dimension."),
-      Segment("SegmentMax: The maximum of the rows of each segment; segment numbers are sorted.",
-              kRealNumber),
-      Segment("SegmentMean: The mean of the rows of each segment; segment numbers are sorted.", kNumber),
-      Segment("SegmentMin: The minimum of the rows of each segment; segment numbers are sorted.",
-              kRealNumber),
-      Segment("SegmentProd: The product of the rows of each segment; segment numbers are sorted.", kNumber),
-      Segment("SegmentSum: The sum of the rows of each segment; segment numbers are sorted.", kNumber),
-      OpBuilder(
-          "UnsortedSegmentSum: The sum of the elements of each segment; segment numbers are in any order.")
+      Segment("SegmentMax: The maximum of the rows of each segment (sorted segment ids).", kRealNumber),
+      Segment("SegmentMean: The mean of the rows of each segment (sorted segment ids).", kNumber),
+      Segment("SegmentMin: The minimum of the rows of each segment (sorted segment ids).", kRealNumber),
+      Segment("SegmentProd: The product of the rows of each segment (sorted segment ids).", kNumber),
+      Segment("SegmentSum: The sum of the rows of each segment (sorted segment ids).", kNumber),
+      OpBuilder("UnsortedSegmentSum: The sum of the elements of each segment (segment ids in any order).")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -157,8 +154,7 @@ std::vector<OpBuilder> Reductions() {
           .Attr("T: {half, float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("UnsortedSegmentMax: The maximum of the elements of each segment; segment numbers are in any "
-                "order.")
+      OpBuilder("UnsortedSegmentMax: The maximum of the elements of each segment (segment ids in any order).")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -167,8 +163,7 @@ std::vector<OpBuilder> Reductions() {
           .Attr("Tindices: {int32, int64}")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
-      OpBuilder("UnsortedSegmentMin: The minimum of the elements of each segment; segment numbers are in any "
-                "order.")
+      OpBuilder("UnsortedSegmentMin: The minimum of the elements of each segment (segment ids in any order).")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -177,8 +172,8 @@ std::vector<OpBuilder> Reductions() {
           .Attr("Tindices: {int32, int64}")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
-      OpBuilder("UnsortedSegmentProd: The product of the elements of each segment; segment numbers are in "
-                "any order.")
+      OpBuilder(
+          "UnsortedSegmentProd: The product of the elements of each segment (segment ids in any order).")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")

@@ -10,7 +10,7 @@ namespace millrace::ops {
 namespace {
 
 // Sets the outputs of one group of features from output *next on: those of `count` sparse features by kind,
-// then a dense one for each shape. `rows` is what comes before the shape of a feature: sizes of a batch, of
+// then a dense one for each shape. `rows`: the dimensions before the shape of a feature: sizes of a batch, of
 // steps.
 class FeatureOutputs {
  public:

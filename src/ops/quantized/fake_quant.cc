@@ -17,7 +17,7 @@ Status FakeQuantShape(InferenceContext& c) {
   if (gradient) {
     MR_ASSIGN_OR_RETURN(inputs, c.Merge(c.input(0), inputs));
   }
-  // The second limit of a gradient is merged with what it has to be; only the rank of the others is checked
+  // The second limit of a gradient is merged with the required shape; only the rank of the others is checked
   // first.
   const auto limit_of = [&](int i, ShapeHandle wanted) {
     const ShapeHandle limit = c.input(inputs_at + i);

@@ -84,7 +84,7 @@ PyObject* AdoptNewOperations(GraphObject* graph, int first = 2);
 // `name` in the current scope with a number that makes it new. New reference to a str.
 PyObject* UniqueName(GraphObject* graph, std::string_view name, bool mark_as_used);
 
-// Drops what is known of the shape of a tensor.
+// Drops the cached shape of a tensor.
 void ForgetShape(TensorObject* tensor);
 PyObject* ShapeOf(TensorObject* tensor);  // new reference
 

@@ -26,7 +26,7 @@ namespace millrace {
 Status ExtractSubGraph(const std::vector<std::string>& names, tensorflow::GraphDef* graph);
 
 struct FreezeOptions {
-  std::vector<std::string> outputs = {};       // what is kept: these and all that they need; at least one
+  std::vector<std::string> outputs = {};       // kept, with all nodes that they need; at least one
   std::set<std::string> only_variables = {};   // unless empty: no others become constants
   std::set<std::string> keep_variables = {};   // these stay variables
   std::vector<std::string> initializers = {};  // run in the session before variables are read
@@ -66,7 +66,7 @@ Status RemoveNodes(const std::set<std::string>& ops, const std::set<std::string>
                    tensorflow::GraphDef* graph);
 
 struct FoldConstantsOptions {
-  std::vector<std::string> outputs = {};         // what is kept, under its name
+  std::vector<std::string> outputs = {};         // kept, under their names
   int64_t max_result_bytes = int64_t{10} << 20;  // larger results are left to be computed
 };
 

@@ -33,7 +33,7 @@ std::vector<GradientCase> QuantizedCases() {
                                 {Tensor::Scalar(-2.0f), Tensor::Scalar(13.0f)}));
   cases.push_back(FakeQuantCase("FakeQuantWithMinMaxVarsPerChannel", {{"narrow_range", true}},
                                 {Tensor::Vector<float>({-2, -4}), Tensor::Vector<float>({252, 250})}));
-  // Cases with so many bits that the steps are negligible.
+  // Cases with enough bits that the steps are negligible.
   const AttrMap fine = {{"range_given", true}, {"num_bits", int64_t{44}}};
   cases.push_back({.op = "QuantizeAndDequantize",
                    .label = "",

@@ -211,8 +211,8 @@ double Mel(double hertz) { return 1127.0 * std::log1p(hertz / 700.0); }
 struct MelBank {
   int64_t first = 0, end = 0;    // bins that count
   std::vector<int64_t> falling;  // for each of them: the channel whose right side it is on, or -1
-  std::vector<float> weights;    // and its weight there; what is left goes to the next channel
-  bool valid = false;            // false: not to be had with these parameters
+  std::vector<float> weights;    // and its weight there; the remainder goes to the next channel
+  bool valid = false;            // false: impossible with these parameters
 
   // Without `is_needed` only the parameters are checked.
   MelBank(int64_t bins, double rate, int64_t channels, double lower, double upper, bool is_needed) {

@@ -44,7 +44,7 @@ class QuantileSummary {
   std::vector<QuantileEntry> entries_;
 };
 
-// A summary of what is pushed, with an error in ranks of at most `epsilon`, in memory that grows with the
+// A summary of the pushed values, with an error in ranks of at most `epsilon`, in memory that grows with the
 // logarithm of the number of values. One thread.
 class QuantileStream {
  public:

@@ -42,7 +42,8 @@ class CollectiveKernel : public AsyncOpKernel {
     auto step = resources->Lookup<StepCollectives>("", StepCollectives::kName);
     if (!step.ok()) return done(errors::FailedPrecondition("Collective ops need a step of a session"));
     RefPtr<StepCollectives> collectives = *std::move(step);
-    // Cancelling the step ends all waits. The callback may run late, so it holds references to what it uses.
+    // Cancelling the step ends all waits. The callback may run late, so it holds references to all that it
+    // uses.
     CancellationManager& cancellation = context.cancellation();
     const auto token = cancellation.Register([collectives] { collectives->Abort(StepCancelled()); });
     if (token == CancellationManager::kInvalidToken) {

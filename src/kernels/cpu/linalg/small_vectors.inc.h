@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Small matrices as registers of one instruction set. Scratch matrices have rows of `stride` numbers, a
-// multiple of a register, and begin at the alignment of one; what lies behind the ends of rows is zero after
-// loading and has no meaning later.
+// multiple of a register, and begin at the alignment of one; the elements behind the ends of rows are zero
+// after loading and has no meaning later.
 #pragma once
 
 #include "kernels/cpu/linalg/small.h"

@@ -80,7 +80,7 @@ class SqliteDatabase {
   const std::chrono::milliseconds patience_;
 };
 
-// Rolls back what was written since it began, unless it is committed. Begins as the only writer.
+// Rolls back all writes since it began, unless it is committed. Begins as the only writer.
 class SqliteTransaction {
  public:
   static StatusOr<SqliteTransaction> Begin(SqliteDatabase& database);

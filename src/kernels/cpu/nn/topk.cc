@@ -43,7 +43,7 @@ class TopKRows {
  private:
   static constexpr int64_t kFew = 16, kShort = 4096;
 
-  // The largest of each row of a block, k times: what is found becomes NaN, which is never the largest.
+  // The largest of each row of a block, k times: a found element becomes NaN, which is never the largest.
   void FindByMaxima(const T* rows, int64_t count, T* values, int32_t* indices) {
     constexpr int64_t kRows = 16, kElements = 8192;
     const int64_t block = std::clamp<int64_t>(kElements / cols_, 1, kRows);
