@@ -45,12 +45,12 @@ def check_document(path, text, paths, read, planned=()):
     folder = os.path.dirname(path)
     for same, block in SAME_AS.findall(text):
         if same not in paths:
-            problems.append(f"{path}: shows {same}, which is not there")
+            problems.append(f"{path}: shows {same}, which does not exist")
         elif block != read(same):
             problems.append(f"{path}: the block is not the text of {same} any more")
     for whole, block in PART_OF.findall(text):
         if whole not in paths:
-            problems.append(f"{path}: shows a part of {whole}, which is not there")
+            problems.append(f"{path}: shows a part of {whole}, which does not exist")
         elif "\n" + block not in "\n" + read(whole):
             problems.append(f"{path}: the block is no part of {whole} any more")
     if len(MARK.findall(text)) != len(SAME_AS.findall(text)) + len(PART_OF.findall(text)):
@@ -70,7 +70,7 @@ def check_document(path, text, paths, read, planned=()):
         if "/" in target.rstrip("/") and not any(exists(paths, s, first) for s in (*STARTS, folder)):
             continue  # not a path of ours: a device, a node, a system header
         if not any(exists(paths, s, target) for s in (*STARTS, folder)) and not is_name_of_file(paths, target):
-            problems.append(f"{path}: `{target}` is not there")
+            problems.append(f"{path}: `{target}` does not exist")
     return problems
 
 
@@ -85,7 +85,7 @@ def check(root):
     def read(path):
         return source_files.read(root, path)
 
-    # Folders that are in the table of layers and not there yet may be spoken of.
+    # Folders that are in the table of layers and do not exist yet may be mentioned.
     layers = re.findall(r"^(\w+):", read("docs/architecture.md"), re.MULTILINE) if "docs/architecture.md" in paths else ()
     planned = {f"{start}{layer}/" for layer in layers for start in ("", "src/")}
     problems = []

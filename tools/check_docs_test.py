@@ -34,8 +34,8 @@ class CheckDocsTest(unittest.TestCase):
         self.assertEqual(["docs/a.md: the link to b.md leads nowhere"], self.problems({"docs/a.md": "[b](b.md)"}))
 
     def test_a_path_that_is_gone(self):
-        self.assertEqual(["docs/a.md: `src/base/b.h` is not there"], self.problems({"docs/a.md": "`src/base/b.h`"}))
-        self.assertEqual(["docs/a.md: `gone.h` is not there"], self.problems({"docs/a.md": "`gone.h`"}))
+        self.assertEqual(["docs/a.md: `src/base/b.h` does not exist"], self.problems({"docs/a.md": "`src/base/b.h`"}))
+        self.assertEqual(["docs/a.md: `gone.h` does not exist"], self.problems({"docs/a.md": "`gone.h`"}))
 
     def test_a_block_that_is_not_its_file_any_more(self):
         self.assertEqual(["README.md: the block is not the text of examples/q.cc any more"],
@@ -49,7 +49,7 @@ class CheckDocsTest(unittest.TestCase):
         for block in ("int a;\nint c;\n", "nt b;\n", "int b\n"):
             self.assertEqual(["docs/a.md: the block is no part of examples/q.cc any more"],
                              self.problems({**show(block), "README.md": ""}))
-        self.assertEqual(["docs/a.md: shows a part of examples/r.cc, which is not there"],
+        self.assertEqual(["docs/a.md: shows a part of examples/r.cc, which does not exist"],
                          self.problems({**show("", "examples/r.cc"), "README.md": ""}))
         self.assertEqual(["docs/a.md: names a file of which no block follows"],
                          self.problems({"docs/a.md": "<!-- a part of examples/q.cc -->\n\ntext\n"}))

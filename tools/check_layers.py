@@ -193,7 +193,7 @@ def check(root):
             problems.append(f"include/millrace/{header}: not in the public-headers block of {DOCUMENT}")
     for header in rules.header_owner:
         if header not in headers and header not in GENERATED_HEADERS:
-            problems.append(f"{DOCUMENT}: include/millrace/{header} is listed but not there")
+            problems.append(f"{DOCUMENT}: include/millrace/{header} is listed but does not exist")
     if len([h for h in headers if h.endswith(".h")]) > MOST_PUBLIC_HEADERS:
         problems.append(f"include/millrace: {len(headers)} public headers, at most {MOST_PUBLIC_HEADERS}")
     sources = [p for p in paths if re.search(r"\.(h|cc|cu|cuh|def|inc)$", p) and not p.startswith("proto/")]

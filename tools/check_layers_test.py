@@ -76,7 +76,7 @@ class CheckLayersTest(unittest.TestCase):
 
     def test_a_listed_header_exists(self):
         self.assert_one({"docs/architecture.md": DOCUMENT.replace("status.h: base", "status.h: base\ngone.h: base")},
-                        "gone.h is listed but not there")
+                        "gone.h is listed but does not exist")
 
     def test_too_many_public_headers(self):
         most = check_layers.MOST_PUBLIC_HEADERS

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Readers of small formats beside the libraries that could replace them, where those are installed:
+// clang-format off
 //   gif/own gif/giflib       an image of 1,000 x 1,000 colours with some order; bytes: of the pixels
 //   wav/own wav/sndfile      10 s of stereo, 16 bits at 44.1 kHz, to floats; bytes: of the samples
 //   zip/own zip/minizip      a deflated member of 64 MiB; bytes: unpacked
 //   json/own json/nlohmann   100,000 records of a text, a number and a float are written; bytes: of the text
-//   hostile/gif/…            a file of 40 bytes that claims 65,535 x 65,535 pixels; peak: bytes of memory
-//   asked for
+//   hostile/gif/…            a file of 40 bytes that claims 65,535 x 65,535 pixels; peak: bytes of memory requested
+// clang-format on
 #include <benchmark/benchmark.h>
 #include <zlib.h>
 

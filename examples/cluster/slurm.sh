@@ -9,7 +9,7 @@
 # which task each of them is, and where the others are. Submit with: sbatch slurm.sh [PROGRAM ARGUMENTS…]
 set -euo pipefail
 
-# A secret of this job, in a folder that all nodes see and nobody else reads.
+# A secret of this job, in a folder that all nodes can access and no other user can read.
 token=${MILLRACE_TOKEN_FILE:-$HOME/.millrace_token_$SLURM_JOB_ID}
 if [[ ! -e $token ]]; then
   (umask 077 && od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$token")

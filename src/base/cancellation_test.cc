@@ -47,7 +47,7 @@ TEST(CancellationTest, DeregisteredCallbackDoesNotRun) {
   EXPECT_FALSE(ran);
 }
 
-TEST(CancellationTest, DeregisterAfterCancelSaysThatItRan) {
+TEST(CancellationTest, DeregisterAfterCancelReturnsThatItRan) {
   CancellationManager manager;
   const Token token = manager.Register([] {});
   manager.StartCancel();
@@ -139,7 +139,7 @@ TEST(CancellationTest, ParentForgetsDestroyedChildren) {
   parent.StartCancel();
 }
 
-TEST(CancellationTest, DestructorReleasesThoseWhoStillWait) {
+TEST(CancellationTest, DestructorReleasesWaitingThreads) {
   bool ran = false;
   {
     CancellationManager manager;

@@ -350,7 +350,7 @@ TEST(PosixEnvTest, FirstWriteErrorStays) {
   EXPECT_TRUE((*file)->Close().ok());  // closed by now
 }
 
-TEST(PosixEnvTest, FileMadeOnTheFlyIsReadWhole) {
+TEST(PosixEnvTest, FileOfReportedLengthZeroIsReadCompletely) {
   auto contents = ReadFileToString(Env::Posix(), "/proc/self/status");  // its reported length is 0
   ASSERT_TRUE(contents.ok());
   EXPECT_THAT(*contents, HasSubstr("Pid:"));

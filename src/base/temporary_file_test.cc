@@ -80,7 +80,7 @@ class StaleTemporariesTest : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(StaleTemporariesTest, NamesDifferAndSayWhoWrites) {
+TEST_F(StaleTemporariesTest, NamesDifferAndContainTheWriter) {
   const std::string a = TemporaryName("dir/x"), b = TemporaryName("dir/x");
   EXPECT_NE(a, b);
   EXPECT_EQ(a.find(StrCat("dir/x.tempstate", ::getpid(), "-")), 0u) << a;
@@ -165,7 +165,7 @@ TEST_F(StaleTemporariesTest, OtherNamesStay) {
   EXPECT_EQ(Files().size(), names.size() + 1);
 }
 
-TEST_F(StaleTemporariesTest, AFolderThatIsNotThereIsNoError) {
+TEST_F(StaleTemporariesTest, AMissingFolderIsNoError) {
   DeleteStaleTemporaries(Env::Posix(), Path("none/model"));
   EXPECT_THAT(Files(), IsEmpty());
 }

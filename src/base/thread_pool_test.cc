@@ -476,7 +476,7 @@ TEST(ThreadPoolTest, HelpLoopTakesBlocksOfAnotherThread) {
   EXPECT_FALSE(pool.HelpLoop(stop));
 }
 
-TEST(ThreadPoolTest, HelpLoopTakesNoBlockOnceItIsToldToStop) {
+TEST(ThreadPoolTest, HelpLoopTakesNoBlockAfterTheStop) {
   ThreadPool pool("test", 2);
   const std::atomic<bool> stop{true};
   std::atomic<bool> go_on{false};

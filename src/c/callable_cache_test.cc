@@ -19,7 +19,7 @@ struct Call {
   RunCall run() const { return {feeds, fetches, targets}; }
 };
 
-TEST(CallableCacheTest, CallsAreToldApart) {
+TEST(CallableCacheTest, CallsAreDistinguished) {
   CallableCache cache;
   const std::vector<Call> calls = {
       {{}, {}, {}},

@@ -97,7 +97,7 @@ TEST(NamesTest, ScopesThatNoNodeHas) {
   EXPECT_EQ(UniqueScope(graph, "c"), "c");
 }
 
-TEST(GraphHoldTest, TheLastUserDeletesAGraphThatIsNotWanted) {
+TEST(GraphHoldTest, TheLastUserDeletesAGraphThatIsNotKept) {
   TF_Graph* const graph = TF_NewGraph();
   {
     const GraphHold first(graph);

@@ -78,7 +78,7 @@ TEST(ClientSessionTest, UnsetTensorsAndRaggedFeedsAreErrors) {
   EXPECT_THAT(session.Run({{x, {{1, 2}, {3}}}}, {x}, nullptr).message(), HasSubstr("fed to 'Placeholder'"));
 }
 
-TEST(ClientSessionTest, ATargetThatNobodyServesIsAnError) {
+TEST(ClientSessionTest, ATargetWithoutAServerIsAnError) {
   const Scope scope = Scope::NewRootScope();
   SessionOptions options;
   options.target = "nowhere://";

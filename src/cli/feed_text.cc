@@ -26,7 +26,7 @@ struct Literal {
   std::string text;
 };
 
-// Values in nested brackets, in order, with the shape that the brackets say.
+// Values in nested brackets, in order, with the shape that the brackets give.
 class LiteralParser {
  public:
   explicit LiteralParser(std::string_view text) : rest_(text) {}

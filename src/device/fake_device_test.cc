@@ -59,7 +59,7 @@ TEST_F(FakeDeviceTest, CopiesGoThereAndBack) {
   EXPECT_EQ(device_.num_copies_to_host(), 2);
 }
 
-TEST_F(FakeDeviceTest, WorkWaitsUntilSomebodyWaitsForIt) {
+TEST_F(FakeDeviceTest, WorkWaitsUntilAThreadWaitsForIt) {
   bool done = false;
   device_.work().Launch([&] {
     done = true;
@@ -110,7 +110,7 @@ TEST_F(FakeDeviceTest, ACopyBetweenDevicesWaitsForTheSource) {
   EXPECT_EQ(device_.num_copies_to_host(), 0);
 }
 
-TEST_F(FakeDeviceTest, WhatIsThereAlreadyIsNotCopied) {
+TEST_F(FakeDeviceTest, ExistingTensorsAreNotCopied) {
   const Tensor there = OnDevice(device_, {1});
   Tensor same;
   BringTensor(there, &device_, device_.allocator(), [&](StatusOr<Tensor> made) { same = *std::move(made); });
@@ -164,7 +164,7 @@ TEST_F(FakeDeviceTest, ShortageIsAnError) {
   EXPECT_TRUE(errors::IsResourceExhausted(made.status())) << made.status();
 }
 
-TEST_F(FakeDeviceTest, FactoriesMakeAsManyAsAreAskedFor) {
+TEST_F(FakeDeviceTest, FactoriesMakeTheRequestedNumber) {
   DeviceFactoryRegistry factories;
   ASSERT_TRUE(RegisterCpuDeviceFactory(factories).ok());
   ASSERT_TRUE(RegisterFakeDeviceFactory(factories).ok());

@@ -257,7 +257,7 @@ TEST_F(CallSocketTest, ACancelledStepAnswersItself) {
   EXPECT_EQ(call.Wait().status, errors::Internal("the error of the step"));
 }
 
-TEST_F(CallSocketTest, ACancelledTensorIsGivenUpAtOnce) {
+TEST_F(CallSocketTest, ACancelledTensorIsAbandonedImmediately) {
   Notification started, told;
   handler_ = [&](Method, const std::string&, int64_t, CancellationManager& cancellation, Reply reply) {
     const auto kept = std::make_shared<Reply>(std::move(reply));
@@ -311,7 +311,7 @@ TEST_F(CallSocketTest, APeerThatLeavesEndsItsCallsAndIsAskedAgain) {
   EXPECT_TRUE(Becomes([&] { return below_->questions() == 2; }));
 }
 
-TEST_F(CallSocketTest, ASilentPeerIsGivenUp) {
+TEST_F(CallSocketTest, ASilentPeerIsAbandoned) {
   const auto over = std::make_shared<Notification>();  // the peer's thread ends after this function
   ConnectTo([over](int) { over->Wait(); });
   const auto start = steady_clock::now();
@@ -351,7 +351,7 @@ TEST_F(CallSocketTest, CallsEndAtTheirTimeLimit) {
   EXPECT_EQ(call.Wait().status.code(), ErrorCode::kDeadlineExceeded);
 }
 
-TEST_F(CallSocketTest, AnswersThatNobodyHasAskedForAreDroppedAndNonsenseEndsTheConnection) {
+TEST_F(CallSocketTest, UnrequestedAnswersAreDroppedAndMalformedDataEndsTheConnection) {
   ConnectTo([](int fd) {
     CallHeader request;
     EXPECT_TRUE(ReadAll(fd, &request, sizeof(request), milliseconds(5000)).status.ok());

@@ -202,7 +202,7 @@ TEST_P(CollectivesTest, BroadcastFromEachMember) {
   }
 }
 
-TEST_P(CollectivesTest, MembersThatDisagreeAreTold) {
+TEST_P(CollectivesTest, MembersThatDisagreeGetAnError) {
   Make(Reduce("DT_FLOAT", "Add", "Id"));
   std::vector<Tensor> in(kMembers, Tensor::Scalar(1.f));
   in[2] = Tensor::Vector({1.f, 2.f});

@@ -37,7 +37,7 @@ struct WorkerService::GraphRun {
   std::optional<ScopedDeadline> deadline;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   const int64_t received_us = UnixMicros();
-  bool logged = false;  // its times are recorded for Tracing, whatever the request says
+  bool logged = false;  // its times are recorded for Tracing, regardless of the request
   RunMetadata metadata;
   Reply reply;
 };

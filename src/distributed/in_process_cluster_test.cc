@@ -66,7 +66,7 @@ class InProcessClusterTest : public ::testing::TestWithParam<const char*> {
 
 INSTANTIATE_TEST_SUITE_P(Transports, InProcessClusterTest, ::testing::Values("", "grpc"));
 
-TEST(InProcessClusterProtocolTest, AProtocolThatIsNotThereIsNamed) {
+TEST(InProcessClusterProtocolTest, AMissingProtocolIsNamed) {
   TestConfig config;
   config.other_tasks = InProcessCluster::Maker({.protocol = "pigeons"});
   const Status status = DirectSession::MakeForTest({}, config).status();

@@ -135,7 +135,7 @@ TEST_F(SharedMemoryChannelTest, TensorsOfAnySizeArrive) {
   EXPECT_TRUE(Eventually([&] { return held_->size() == 0; })) << "what has arrived is dropped";
 }
 
-TEST_F(SharedMemoryChannelTest, MemoryIsUsedAgainWhenTheTensorIsGone) {
+TEST_F(SharedMemoryChannelTest, MemoryIsUsedAgainAfterTheTensorIsDestroyed) {
   const void* first = nullptr;
   for (int i = 0; i < 5; ++i) {
     const auto tensor = Send(Numbers(100'000 - i, static_cast<float>(i)));
@@ -225,7 +225,7 @@ TEST_F(SharedMemoryChannelTest, AWrongAddressFallsBack) {
   EXPECT_EQ(other_.fetches, fetches);
 }
 
-TEST_F(SharedMemoryChannelTest, ATensorThatIsNotThereIsSoughtInTheOtherWay) {
+TEST_F(SharedMemoryChannelTest, AMissingTensorIsRequestedFromTheOtherChannel) {
   Result gone, longer;
   receiver_->Fetch(FetchOf(Address(), 77, Numbers(5), &gone));
   EXPECT_TRUE(errors::IsAborted(gone.Wait().status()));
@@ -243,7 +243,7 @@ TEST_F(SharedMemoryChannelTest, ASenderThatEndsLeavesTheOtherWay) {
   EXPECT_EQ(other_.fetches, 1);
 }
 
-TEST_F(SharedMemoryChannelTest, StopEndsWhatIsToCome) {
+TEST_F(SharedMemoryChannelTest, StopEndsFurtherTransfers) {
   const std::string address = Address();
   ExpectNumbers(FetchFrom(address, Numbers(5)), 5);
   receiver_->Stop();
@@ -352,7 +352,7 @@ TEST_F(SharedMemoryChannelTest, ASenderThatBreaksTheRulesIsLeft) {
   }
 }
 
-TEST_F(SharedMemoryChannelTest, ASilentSenderIsGivenUp) {
+TEST_F(SharedMemoryChannelTest, ASilentSenderIsAbandoned) {
   receiver_ = Channel({.max_bytes = kMax, .patience_in_ms = 300});
   Notification tested;
   FakeSender sender(
@@ -422,7 +422,7 @@ class FakeReceiverTest : public SharedMemoryChannelTest {
   FileDescriptor fd_;
 };
 
-TEST_F(FakeReceiverTest, WhoDoesNotKnowTheSecretGetsNothing) {
+TEST_F(FakeReceiverTest, AReceiverWithoutTheSecretGetsNothing) {
   const uint64_t ticket = Hold(Numbers(5));
   Connect(address_.secret + 1);
   (void)SendPacket(fd_.get(), {Kind::kFetch, 0, 1, ticket, 20}, -1, true);

@@ -252,7 +252,7 @@ TEST_F(SocketChannelTest, ATokenIsForTheBytesOfOneTensor) {
   EXPECT_EQ(other_.fetches, 3);
 }
 
-TEST_F(SocketChannelTest, ATensorThatHasGoneIsSoughtInTheOtherWay) {
+TEST_F(SocketChannelTest, ADroppedTensorIsRequestedFromTheOtherChannel) {
   const Tensor tensor = Numbers(10);
   Result result;
   receiver_->Fetch(FetchOf(AddressFor(tensor), 12345, tensor, &result));
@@ -262,7 +262,7 @@ TEST_F(SocketChannelTest, ATensorThatHasGoneIsSoughtInTheOtherWay) {
   EXPECT_EQ(sender_->num_connections(), 1u) << "the connection stays open";
 }
 
-TEST_F(SocketChannelTest, StopEndsWhatIsToCome) {
+TEST_F(SocketChannelTest, StopEndsFurtherTransfers) {
   ExpectNumbers(Send(Numbers(10)), 10);
   const Tensor tensor = Numbers(10);
   const std::string address = AddressFor(tensor);
@@ -315,7 +315,7 @@ TEST_F(SocketSenderTest, OneThatLeavesBeforeItAnswersIsAskedInTheOtherWay) {
   EXPECT_EQ(other_.fetches, 1);
 }
 
-TEST_F(SocketSenderTest, ASilentOneIsGivenUp) {
+TEST_F(SocketSenderTest, ASilentSenderIsAbandoned) {
   for (const size_t before : {size_t{0}, size_t{1000}}) {
     Notification ended;
     Serve(
@@ -475,7 +475,7 @@ TEST_F(SocketReceiverTest, OneThatDoesNotReadIsLeftAfterAWhile) {
 // ---- Processes that die
 
 // A sender in a separate process is killed during the transfer of its tensor.
-TEST_F(SocketSenderTest, AProcessThatIsKilledInTheMiddleIsNoticedAtOnce) {
+TEST_F(SocketSenderTest, AProcessThatIsKilledInTheMiddleIsNoticedImmediately) {
   listening_ = *ListenOnTcp("127.0.0.1", 0);
   int sent[2];
   ASSERT_EQ(::pipe(sent), 0);

@@ -317,7 +317,7 @@ TEST_F(WireTest, StepsAreTracedForAsLongAsThatWasAsked) {
   EXPECT_EQ(gpu.message(), "Tracing with use_gpu_profiler");
 }
 
-TEST_F(WireTest, AMasterGetsTheCostsAndGraphsThatItAsksFor) {
+TEST_F(WireTest, AMasterGetsTheRequestedCostsAndGraphs) {
   Good(Method::kRegisterGraph, Bytes(1, "s") + Bytes(2, Node("n", "NoOp", {}, kDevice, "")));
   const std::string run = Bytes(8, "s") + Bytes(1, "0000000000000001");
   // ExecutorOpts 5: record_costs 1, record_timeline 3, record_partition_graphs 4.

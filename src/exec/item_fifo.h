@@ -33,7 +33,7 @@ class ItemFifo {
 
  private:
   static constexpr uint32_t kManyTaken = 256;
-  struct Kept {  // without initial values, as SmallVector wants it
+  struct Kept {  // without initial values, as SmallVector requires
     Walker* walker;
     FrameIteration* iteration;
     uint32_t node;

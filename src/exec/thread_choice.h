@@ -28,8 +28,8 @@ class ThreadChoice {
     bool timed;  // the time of the step is to be recorded
   };
 
-  // For the step of that number, counted from 0 for each state of the plan. `nodes` says whether the nodes'
-  // costs promise that several threads can run at once.
+  // For the step of that number, counted from 0 for each state of the plan. `nodes`: whether the nodes'
+  // costs suggest that several threads can run concurrently.
   Step ForStep(uint64_t step, bool nodes) const;
   // Records the time of a step for which ForStep has requested it.
   void Record(uint64_t step, StepThreads threads, int64_t ns) const;

@@ -41,7 +41,7 @@ class StepAbort {
   std::atomic<bool> aborted_{false};
   mutable Mutex mu_;
   Status status_ MR_GUARDED_BY(mu_);
-  bool cancelled_ MR_GUARDED_BY(mu_) = false;  // and status_ says no more than that
+  bool cancelled_ MR_GUARDED_BY(mu_) = false;  // and status_ has no other error
 };
 
 // Walks one partition through one step, counting down the missing inputs of each node. The threads of the

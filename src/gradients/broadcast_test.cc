@@ -32,7 +32,7 @@ TEST(RepeatedAxesTest, SizeOneIsRepeatedAgainstAnythingElse) {
   EXPECT_THAT(RepeatedAxes({1, 3}, {-1, 3}), Optional(ElementsAre(0)));
 }
 
-TEST(RepeatedAxesTest, UnknownSizesAreToldOnlyWhenTheOtherIsOneOrMissing) {
+TEST(RepeatedAxesTest, UnknownSizesAreReturnedOnlyIfTheOtherIsOneOrMissing) {
   EXPECT_THAT(RepeatedAxes({-1, 10}, {10}), Optional(IsEmpty()));
   EXPECT_THAT(RepeatedAxes({-1, 10}, {1, 10}), Optional(IsEmpty()));
   EXPECT_EQ(RepeatedAxes({-1, 10}, {-1, 10}), std::nullopt);

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// Registers the gradients of all families of ops; the records of ops without one say so.
+// Registers the gradients of all families of ops; the records of ops without one are marked.
 // cmake/registrations.py generates it from the registering functions in the files of this folder. It may be
 // called repeatedly.
 Status RegisterAllGradients(GradientRegistry& registry);

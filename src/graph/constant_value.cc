@@ -275,8 +275,8 @@ std::optional<Sizes> Finder::Slice(const Node& node) {
   const std::optional<Sizes> begin = VectorOfInput(node, 1);
   const std::optional<Sizes> size = VectorOfInput(node, 2);
   if (!input || !begin || !size || begin->size() != 1 || size->size() != 1) return std::nullopt;
-  // A size of -1 means "the rest", but here it may also mean that the size is not known: only a Const says
-  // which.
+  // A size of -1 means "the rest", but here it may also mean that the size is not known: only a Const
+  // is unambiguous.
   const bool size_is_const = ConstTensor(*node.in_edges()[2]->src) != nullptr;
   if (size->front() == kUnknown && !size_is_const) return std::nullopt;
   const auto length = static_cast<int64_t>(input->size());

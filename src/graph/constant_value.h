@@ -15,7 +15,7 @@ namespace millrace {
 std::optional<PartialShape> ConstantValueAsShape(const Node& node, int output, const ShapeRefiner* shapes);
 
 // Whether a node writes its value for a debugger: one of the debug ops with URLs. It is executed as often as
-// the program says, whatever is known of its value.
+// the program requires, even if its value is known.
 bool WritesDumps(const Node& node);
 
 }  // namespace millrace

@@ -124,8 +124,9 @@ struct GraphVersions {
   std::vector<int> bad_consumers;
 };
 
-// The one representation of a computation: nodes and edges, with _SOURCE (id 0) and _SINK (id 1) always
-// there. Not thread-safe; const members may be called by many threads at once.
+// The one representation of a computation: nodes and edges, which always
+// include _SOURCE (id 0) and _SINK (id 1). Not thread-safe; const members may be called by many threads at
+// once.
 class Graph {
  public:
   static constexpr int kSourceId = 0;

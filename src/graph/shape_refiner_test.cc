@@ -83,7 +83,7 @@ TEST_F(ShapeRefinerTest, ErrorsTellNodeOpShapesAndValues) {
   EXPECT_EQ(refiner_.AddNode(*r).message(), "Invalid value in tensor used for shape: -7");
 }
 
-TEST_F(ShapeRefinerTest, MergeKeepsWhatEitherKnowsAndRefusesConflicts) {
+TEST_F(ShapeRefinerTest, MergeKeepsKnownDimensionsAndRefusesConflicts) {
   const Node& a = Float("a", {-1, 3});
   EXPECT_TRUE(refiner_.MergeOutput(a, 0, {2, -1}).ok());
   EXPECT_EQ(Shape(a), "[2,3]");
@@ -167,7 +167,7 @@ TEST_F(ShapeRefinerTest, SharedInputsThatDoubleAtEachLevelStayCheap) {
   EXPECT_EQ(AsShape(*graph_.FindNode(last)), "none");
 }
 
-TEST_F(ShapeRefinerTest, LongChainsAreGivenUpBeforeTheStackIs) {
+TEST_F(ShapeRefinerTest, LongChainsAreAbandonedBeforeTheStackOverflows) {
   Ints("c", {1});
   std::string last = "c";
   for (int i = 0; i < 100000; ++i) {

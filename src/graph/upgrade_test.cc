@@ -98,7 +98,7 @@ TEST(UpgradeTest, VersionsAndRemovedOpsAreErrors) {
   EXPECT_THAT(UpgradeGraphDef(TestOps(), &def).message(), HasSubstr("min consumer version 135 above"));
 }
 
-TEST(UpgradeTest, DeprecatedOpsAreToldOnce) {
+TEST(UpgradeTest, DeprecatedOpsAreReportedOnce) {
   ::testing::internal::CaptureStderr();
   for (int i = 0; i < 3; ++i) {
     tensorflow::GraphDef def = GraphDefFromText("node { name: 'a' op: 'AgedOp' } versions { producer: 7 }");

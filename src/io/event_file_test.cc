@@ -170,7 +170,7 @@ TEST_F(EventFileTest, IsOnDiskAfterAWhile) {
   EXPECT_EQ(syncs, 1);
 }
 
-TEST_F(EventFileTest, GoesOnInANewFileWhenTheOldOneIsGone) {
+TEST_F(EventFileTest, ContinuesInANewFileWhenTheOldOneWasDeleted) {
   const auto writer = Open(Options());
   const std::string first = writer->path();
   ASSERT_TRUE(env_.DeleteFile(first).ok());

@@ -71,7 +71,7 @@ TEST(LmdbFile, AnEmptyDatabaseHasNoEntries) {
   EXPECT_TRUE(entries.empty());
 }
 
-TEST(LmdbFile, AFileThatIsNotThereOrNoDatabaseIsAnError) {
+TEST(LmdbFile, AMissingFileOrOneThatIsNoDatabaseIsAnError) {
   Entries entries;
   EXPECT_TRUE(errors::IsNotFound(ReadAll(Env::Posix(), Data("none.mdb"), &entries)));
   // The folder has no data.mdb.

@@ -83,7 +83,7 @@ StatusOr<std::vector<std::string>> MatchingFiles(Env& env, const std::string& pa
     std::vector<std::string> next;
     for (const std::string& folder : found) {
       const auto names = env.GetChildren(folder.empty() ? "." : folder);
-      if (!names.ok()) continue;  // no folder, or none that we may see
+      if (!names.ok()) continue;  // no folder, or one that cannot be read
       for (const std::string& name : *names) {
         if (MatchesPattern(part, name)) next.push_back(Join(folder, name));
       }

@@ -49,7 +49,7 @@ StatusOr<KernelMemory> FindMemory(const KernelDef& kernel, const NodeProps& prop
   return memory;
 }
 
-// The attributes that say types, as "T=DT_FLOAT, Tidx=DT_INT32".
+// The attributes that hold types, as "T=DT_FLOAT, Tidx=DT_INT32".
 std::string TypeAttrs(const AttrMap& attrs) {
   std::string out;
   for (const auto& [name, value] : attrs) {

@@ -93,7 +93,7 @@ TEST(ResourceManagerTest, AHandleFindsItsResourceAndIsChecked) {
   EXPECT_TRUE(errors::IsNotFound(m.LookupHandle<Counter>(handle).status()));
 }
 
-TEST(ResourceManagerTest, AContainerThatIsNotThereIsNamed) {
+TEST(ResourceManagerTest, AMissingContainerIsNamed) {
   ResourceManager m("dev");
   const Status missing = errors::NotFound("Container box does not exist. (Could not find resource: box/c)");
   EXPECT_EQ(m.Lookup<Counter>("box", "c").status(), missing);
@@ -149,7 +149,7 @@ TEST(ResourceManagerTest, RacingCreatorsGetTheSameResource) {
   EXPECT_EQ(created, 1) << "the others waited for it";
 }
 
-TEST(ResourceManagerTest, AfterAnErrorTheNextOfThoseWhoRaceTries) {
+TEST(ResourceManagerTest, AfterAnErrorTheNextRacingThreadTries) {
   for (int round = 0; round < 50; ++round) {
     ResourceManager m("dev");
     std::atomic<int> tries{0};

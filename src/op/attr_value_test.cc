@@ -42,7 +42,7 @@ TEST(AttrValue, OnlyListsAreLists) {
   EXPECT_TRUE(AttrValue(std::vector<bool>{true}).IsList());
 }
 
-TEST(AttrValue, SaysWhatIsThereInsteadOfTheTypeExpected) {
+TEST(AttrValue, NamesTheTypeFoundInsteadOfTheExpectedOne) {
   EXPECT_EQ(CheckAttrType(AttrValue(3), "int"), Status::Ok());
   EXPECT_EQ(CheckAttrType(AttrValue(3), "string").message(),
             "AttrValue had value with type 'int' when 'string' expected");
@@ -140,7 +140,7 @@ TEST(AttrMap, GetReadsEachType) {
   EXPECT_TRUE(attrs.Get<std::vector<DataType>>("none")->empty());
 }
 
-TEST(AttrMap, GetSaysWhatIsWrong) {
+TEST(AttrMap, GetDescribesTheError) {
   const AttrMap attrs{{"i", int64_t{1} << 40},
                       {"big", std::vector<int64_t>{int64_t{1} << 40}},
                       {"partial", PartialShape({2, -1})},

@@ -36,7 +36,7 @@ std::string ErrorOf(std::string_view table) {
   return ops.ok() ? "" : std::string(ops.status().message());
 }
 
-TEST(OpTable, SaysWhatTheBuilderSays) {
+TEST(OpTable, GivesTheSameOpsAsTheBuilder) {
   const auto ops = ParseOpTable(kTable);
   ASSERT_TRUE(ops.ok()) << ops.status();
   ASSERT_EQ(ops->size(), 3u);

@@ -409,7 +409,7 @@ TEST(ShapeProperties, KnowingLessNeverContradicts) {
   }
 }
 
-TEST(ShapeProperties, ValuesThatMatterWereAskedFor) {
+TEST(ShapeProperties, ValuesThatMatterWereRequested) {
   OpRegistry registry;
   ASSERT_EQ(RegisterAllOps(registry), Status::Ok());
   for (const OpRegistration* op : registry.All()) {

@@ -331,7 +331,7 @@ TEST_F(RpcTest, ALongErrorArrivesWhole) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("mmmend"));
 }
 
-TEST_P(RpcSessionTest, TheCostModelKnowsStepsOfOtherTasks) {
+TEST_P(RpcSessionTest, TheCostModelIncludesStepsOfOtherTasks) {
   TestCluster cluster({{"ps", 1}, {"worker", 2}});
   SessionOptions options;
   options.target = cluster.target("worker", 0);
@@ -359,7 +359,7 @@ TEST_P(RpcSessionTest, TheCostModelKnowsStepsOfOtherTasks) {
 }
 
 // 1 + 2^-12 does not survive in 8 bits of mantissa.
-TEST_P(RpcSessionTest, FloatsTravelAsBfloat16WhereThatIsWanted) {
+TEST_P(RpcSessionTest, FloatsAreSentAsBfloat16OnRequest) {
   TestCluster cluster({{"ps", 1}, {"worker", 2}});
   for (const bool shortened : {false, true}) {
     tensorflow::ConfigProto config;
@@ -431,7 +431,7 @@ TEST_F(RpcTest, ASessionOutlivesItsServerWithErrors) {
 
 // ---- Tasks that have died
 
-TEST_F(RpcTest, ATaskThatIsNotThereIsNamedWhenTheTimeIsUp) {
+TEST_F(RpcTest, AMissingTaskIsNamedAfterTheTimeout) {
   ServerOptions impatient;
   impatient.session_creation_timeout_in_ms = 2000;  // enough for the session that does not need it
   TestCluster cluster({{"ps", 1}, {"worker", 2}}, impatient);
@@ -488,7 +488,7 @@ TEST_F(RpcTest, AMasterThatHasRestartedDoesNotKnowTheSession) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("is not found. Possibly, this master has restarted."));
 }
 
-TEST_F(RpcTest, SessionsWithoutCallsAreClosedWhereThatIsWanted) {
+TEST_F(RpcTest, SessionsWithoutCallsAreClosedIfConfigured) {
   ServerOptions options;
   EXPECT_EQ(options.session_gc_in_ms, 0);
   options.session_gc_in_ms = 1000;

@@ -191,7 +191,7 @@ TEST(SecurityTest, AServerDefNamesFilesAndDeniedOps) {
   EXPECT_TRUE(errors::IsNotFound(Server::Make(*ServerOptions::FromProto(def)).status()));
 }
 
-TEST(SecurityTest, WhatOtherMachinesCouldDoIsSaid) {
+TEST(SecurityTest, AccessFromOtherMachinesIsReported) {
   ServerOptions options;
   EXPECT_EQ(options.MissingProtection(), "") << "it listens on loopback";
   for (const char* listen : {"0.0.0.0", "10.0.0.1", "[::]"}) {

@@ -97,7 +97,7 @@ TEST_F(SignatureCacheTest, WhatIsFoundNowAndThenStays) {
   }
 }
 
-TEST_F(SignatureCacheTest, WhatSomebodyHoldsStays) {
+TEST_F(SignatureCacheTest, ReferencedObjectsStay) {
   SignatureCache cache(reclaimer_, 16);
   std::vector<Entry> held;
   held.reserve(100);

@@ -12,7 +12,7 @@ namespace millrace {
 
 // Changes to a session so that a test suite runs under harder conditions.
 struct TestConfig {
-  int threads = 0;                 // > 0: threads for nodes and for loops, whatever the options say
+  int threads = 0;                 // > 0: threads for nodes and for loops, regardless of the options
   uint64_t spread_seed = 0;        // not 0: nodes are spread over the CPUs, of which there are at least two
   bool spread_over_tasks = false;  // `spread_seed` is for tasks: a CPU more is not needed
   bool spread_over_types = false;  // the CPU, and devices of the type "FAKE", of which there are two

@@ -484,7 +484,7 @@ TEST_P(SeveralTasksTest, APartialRunIsFedAndFetchedWhileTasksWait) {
   ExpectNothingLeft();
 }
 
-TEST_P(SeveralTasksTest, WhoAsksLateIsRefused) {
+TEST_P(SeveralTasksTest, LateRequestsAreRefused) {
   worker1_.steps().CleanUp(77);
   const DeviceAttributes& device = worker1_.local_devices().client_device()->attributes();
   Notification answered;

@@ -20,7 +20,7 @@ struct StepTaker {
 };
 
 // The record of the leader of collective groups about steps of sessions with several masters, by the key
-// of their graphs: each task gets the numbers one after the other, however late it asks. A task whose
+// of their graphs: each task gets the numbers one after the other, regardless of when it asks. A task whose
 // step has failed, or that has restarted, continues with the newest number that any task has.
 // Thread-safe.
 class StepSequences {

@@ -26,7 +26,7 @@ TEST(TensorShapeTest, ScalarHasOneElement) {
   EXPECT_EQ(s.ToString(), "[]");
 }
 
-TEST(TensorShapeTest, KnowsItsSizes) {
+TEST(TensorShapeTest, ReturnsItsSizes) {
   const TensorShape s({2, 3, 4});
   EXPECT_EQ(s.rank(), 3);
   EXPECT_EQ(s.num_elements(), 24);

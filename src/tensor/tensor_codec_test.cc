@@ -130,7 +130,7 @@ TEST(TensorCodecTest, EmptyListMeansZeros) {
                 "dtype: DT_INT32 tensor_shape { dim { size: 0 } dim { size: 3 } }");
 }
 
-TEST(TensorCodecTest, ValuesBeyondTheShapeAreLeftAlone) {
+TEST(TensorCodecTest, ValuesBeyondTheShapeAreNotChanged) {
   ExpectDecodes(Tensor::Vector<float>({1, 2}), "dtype: DT_FLOAT " + Vec(2) + "float_val: [1, 2, 3]");
   ExpectDecodes(Tensor(DataType::kFloat, TensorShape({0})), "dtype: DT_FLOAT " + Vec(0) + "float_val: 1");
 }

@@ -156,7 +156,7 @@ TEST(TensorTest, AllocatorThatRefusesGivesResourceExhausted) {
   EXPECT_TRUE(Tensor::Allocate(DataType::kFloat, TensorShape({200}), allocator).ok());
 }
 
-TEST(TensorTest, UninitialisedTensorSaysSo) {
+TEST(TensorTest, UninitialisedTensorIsPrintedAsSuch) {
   const Tensor t = Tensor::FromBuffer(DataType::kFloat, TensorShape({2}), nullptr, nullptr);
   EXPECT_FALSE(t.IsInitialized());
   EXPECT_FALSE(t.OwnsBufferAlone());

@@ -207,7 +207,7 @@ TEST(Iterator, OneShotAndByHandleAndReinitialised) {
   EXPECT_EQ(value[0].scalar<int64_t>(), 8);
 }
 
-TEST(Iterator, ARestoredOneGoesOnWithTheNextElement) {
+TEST(Iterator, ARestoredOneContinuesWithTheNextElement) {
   const Scope scope = Scope::NewRootScope();
   const Iterator iterator = Iterator::Initializable(
       Dataset::Range(scope, int64_t{40}).Shuffle(8, 5).Repeat(2).Batch(3).Prefetch(2));

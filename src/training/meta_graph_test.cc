@@ -174,7 +174,7 @@ TEST(MetaGraphTest, DefaultsAndDevicesAreLeftOutOnDemand) {
   EXPECT_FALSE(*scope.graph().FindNode("y")->Attr<bool>("transpose_a"));
 }
 
-TEST(MetaGraphTest, APartOfAGraphTellsItsUnboundInputs) {
+TEST(MetaGraphTest, APartOfAGraphListsItsUnboundInputs) {
   const std::string path = NewFolder() + "/part.meta";
   const Scope scope = Scope::NewRootScope();
   const Output x = ops::Placeholder(scope.WithOpName("x"), DataType::kFloat);

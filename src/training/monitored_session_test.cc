@@ -277,7 +277,7 @@ TEST(MonitoredTrainingSession, ATrainingThatWasDoneDoesNoFurtherStep) {
   EXPECT_EQ(LatestCheckpoint(folder), folder + "/model.ckpt-5");
 }
 
-TEST(MonitoredTrainingSession, GoesOnWhereTheLastOneEnded) {
+TEST(MonitoredTrainingSession, ContinuesWhereTheLastOneEnded) {
   const std::string folder = NewFolder();
   for (int run = 0; run < 3; ++run) {
     Model model;
@@ -327,7 +327,7 @@ TEST(SessionManager, WorkersWaitForTheChief) {
   EXPECT_TRUE(chief.CreateSession().ok());
 }
 
-TEST(SessionManager, SaysWhatIsNotInitialised) {
+TEST(SessionManager, NamesUninitialisedVariables) {
   Model model;
   const Scaffold::Options parts{.init_op = model.step.initializer()};
   ChiefSessionCreator chief(std::make_shared<Scaffold>(model.scope, parts), {});
@@ -489,7 +489,7 @@ TEST(Hooks, ProgressIsALineOnATerminalAndLinesOtherwise) {
   }
 }
 
-TEST(Hooks, AWaiterWaitsNoLongerThanItIsTold) {
+TEST(Hooks, AWaiterWaitsNoLongerThanItsTimeout) {
   Model model;
   auto session = SingularMonitoredSession(
       model.scope, {std::make_shared<GlobalStepWaiterHook>(2, /*max_wait_secs=*/0.01, 0.001)});

@@ -249,7 +249,7 @@ TEST_P(SyncReplicasValuesTest, AStaleGradientIsDropped) {
   EXPECT_THAT(replicas.e(), ElementsAre(0, 0, -10, -10, 0, 0, 0, 0));
 }
 
-TEST_P(SyncReplicasValuesTest, TrainingGoesOnWithoutTheBackup) {
+TEST_P(SyncReplicasValuesTest, TrainingContinuesWithoutTheBackup) {
   InGraphReplicas replicas(3, 2, GetParam());
   constexpr int64_t kWanted = 20;
   std::vector<std::thread> threads;

@@ -12,7 +12,7 @@ namespace millrace {
 
 // Allows only the latest chief of a training to write checkpoints: a file "chief-<term>" in their folder
 // identifies it. Each new chief takes a higher term than all before it. One that was stopped and continued
-// finds the term of its successor there, whatever its lease says. Thread-safe.
+// finds the term of its successor there, regardless of its lease. Thread-safe.
 class SaveGuard {
  public:
   explicit SaveGuard(std::string folder) : folder_(std::move(folder)) {}

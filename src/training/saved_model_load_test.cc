@@ -357,7 +357,7 @@ TEST(SavedModelLoadTest, ASparseTensorOfASignatureIsThree) {
               HasSubstr("Input 'x/indices' of signature 'serving_default' is float, not int64"));
 }
 
-TEST(SavedModelLoadTest, WhatIsWrongWithFilesIsSaidInTensorFlowsWords) {
+TEST(SavedModelLoadTest, FileErrorsHaveTheMessagesOfTensorFlow) {
   const std::string dir = NewFolder();
   EXPECT_EQ(LoadError(dir).ToString(),
             "Not found: Could not find SavedModel .pb or .pbtxt at supplied export directory path: " + dir);

@@ -105,7 +105,7 @@ TEST(SaverTest, WhatIsSavedIsRestored) {
   EXPECT_THAT(second.Values(), ElementsAre(1, 2, 3));
 }
 
-TEST(CheckpointReaderTest, KnowsBothFormatsWithoutAGraph) {
+TEST(CheckpointReaderTest, ReadsBothFormatsWithoutAGraph) {
   const std::string dir = NewFolder();
   for (const CheckpointFormat format : {CheckpointFormat::kV1, CheckpointFormat::kV2}) {
     Model model(1);
@@ -251,7 +251,7 @@ TEST(SaverTest, OldCheckpointsGo) {
 }
 
 // The values written in the background are those at the call of Save, whatever the following steps do.
-TEST(SaverTest, StepsGoOnWhileACheckpointIsWritten) {
+TEST(SaverTest, StepsContinueWhileACheckpointIsWritten) {
   constexpr int64_t kSize = 1 << 20;
   for (const bool resource : {false, true}) {
     const std::string dir = NewFolder();
@@ -342,7 +342,7 @@ TEST(SaverTest, TrainingWithCheckpointsWrittenBehindIsThatWithoutThem) {
   EXPECT_TRUE(ends[0] == ends[1]);
 }
 
-TEST(SaverTest, AnErrorOfWhatIsWrittenBehindIsToldLater) {
+TEST(SaverTest, AnErrorOfABackgroundWriteIsReportedLater) {
   Model model;
   model.Initialize();
   Saver saver(model.scope);

@@ -67,7 +67,7 @@ std::unique_ptr<Supervisor> MakeOrFail(const Model& model, Supervisor::Options o
   return made.ok() ? *std::move(made) : nullptr;
 }
 
-TEST(Supervisor, TheChiefSavesAndGoesOnFromThere) {
+TEST(Supervisor, TheChiefSavesAndContinuesFromThere) {
   const std::string folder = NewFolder();
   {
     Model model;

@@ -146,7 +146,7 @@ TEST(GetVariableTest, ErrorsHaveTheTextsOfTensorFlow) {
             "reuse=tf.AUTO_REUSE in VarScope?");
 }
 
-TEST(GetVariableTest, TheScopeSaysWhatVariablesAreLike) {
+TEST(GetVariableTest, TheScopeSetsTheDefaultsOfVariables) {
   const Scope root = Scope::NewRootScope();
   const Scope doubles = EnterVariableScope(root, "d",
                                            {.initializer = initializers::Constant(3.0),
@@ -208,7 +208,7 @@ TEST(GraphVariableTest, AssignmentsGiveTheNewValue) {
   }
 }
 
-TEST(GraphVariableTest, IsMadeOutsideOfTheLoopThatAsksForIt) {
+TEST(GraphVariableTest, IsMadeOutsideOfTheLoopThatUsesIt) {
   const Scope root = Scope::NewRootScope();
   const auto body = [](const Scope& scope, const std::vector<Output>& vars) -> std::vector<Output> {
     const GraphVariable w = GetVariable(scope, "w", TensorShape(), {.initializer = initializers::Ones()});

@@ -355,7 +355,7 @@ TEST_F(SessionMisuse, FeedsOfWrongTypesAndShapes) {
   ExpectError(session.Run({{x_, Tensor(DataType::kFloat, TensorShape({int64_t{1} << 60}))}}, {y_}, &out_));
 }
 
-TEST_F(SessionMisuse, CallablesThatAreNotThere) {
+TEST_F(SessionMisuse, MissingCallables) {
   const ClientSession session(scope_);
   const std::vector<Tensor> feeds = {Tensor::Vector({1.f, 2.f})};
   for (const int64_t handle : {int64_t{-1}, int64_t{0}, kHuge, -kHuge}) {
@@ -407,7 +407,7 @@ TEST_F(SessionMisuse, OptionsThatCannotBe) {
   }
 }
 
-TEST_F(SessionMisuse, PartialRunsThatAreNotThere) {
+TEST_F(SessionMisuse, MissingPartialRuns) {
   const ClientSession session(scope_);
   ASSERT_TRUE(session.Run({{x_, {1.f, 2.f}}}, {y_}, &out_).ok());
   Session& plain = *session.session();
@@ -466,7 +466,7 @@ TEST(TrainingMisuse, LossesAndVariablesThatAreNone) {
   EXPECT_EQ(unset.slice(), nullptr);
 }
 
-TEST(TrainingMisuse, CheckpointsAndModelsThatAreNotThere) {
+TEST(TrainingMisuse, MissingCheckpointsAndModels) {
   const Scope scope = Scope::NewRootScope();
   const GraphVariable w(scope.WithOpName("w"), {1.f, 2.f});
   Saver saver(scope);

@@ -90,7 +90,7 @@ class Process {
 };
 
 // Tasks of jobs, each a process; a name is for example "ps/0". Silent tasks are detected after three seconds
-// unless `more` says otherwise.
+// unless overridden by `more`.
 class ProcessCluster {
  public:
   // That number of tasks of each job; those in `later` are not started. `more`: further arguments.

@@ -119,7 +119,7 @@ TEST_F(ProcessesTest, AServerThatCannotHaveItsAddressEndsWithAnError) {
   EXPECT_EQ(unknown.Wait(), 1);
 }
 
-TEST_F(ProcessesTest, AKilledTaskFailsItsStepsAtOnceAndComesBack) {
+TEST_F(ProcessesTest, AKilledTaskFailsItsStepsImmediatelyAndCanRestart) {
   const auto session = NewSessionAt(kMaster);
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_EQ(Init(**session, 5), Status());
@@ -158,7 +158,7 @@ TEST_F(ProcessesTest, ASessionMadeWhileATaskDiesWaitsForIt) {
   }
 }
 
-TEST_F(ProcessesTest, AStoppedTaskIsGivenUpAndItsStepsOfThePastAreNotMistaken) {
+TEST_F(ProcessesTest, AStoppedTaskIsAbandonedAndItsEarlierStepsAreNotMistaken) {
   const auto session = NewSessionAt(kMaster);
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_EQ(Init(**session, 5), Status());
@@ -201,7 +201,7 @@ TEST_F(ProcessesTest, WhatAKilledMasterLeavesIsDropped) {
   EXPECT_EQ(*y, -6);
 }
 
-TEST_F(ProcessesTest, ClosingIsBoundedAndQuietWhileAPeerIsGone) {
+TEST_F(ProcessesTest, ClosingIsBoundedAndQuietWhileAPeerIsMissing) {
   for (const int signal : {SIGSTOP, SIGKILL}) {
     auto session = NewSessionAt(kMaster);
     ASSERT_TRUE(session.ok()) << session.status();

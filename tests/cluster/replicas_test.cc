@@ -271,7 +271,7 @@ class Training {
 
 constexpr Replica::Settings kOneBackup = {.ps_tasks = 1, .to_aggregate = 2, .total = 3, .num_tokens = -1};
 
-TEST(ReplicaProcessesTest, TrainingGoesOnWithTheReplicasThatAreLeftAndAWorkerRejoins) {
+TEST(ReplicaProcessesTest, TrainingContinuesWithTheRemainingReplicasAndAWorkerRejoins) {
   ProcessCluster cluster({{"ps", 1}, {"worker", 3}});
   Training training([&](int i) { return cluster.Target(StrCat("worker/", i)); }, 3, kOneBackup);
   for (int i = 0; i < 3; ++i) training.Await(i, 5);

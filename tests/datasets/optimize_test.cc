@@ -163,7 +163,7 @@ TEST_F(DatasetRewriteTest, FiltersBecomeOne) {
               ElementsAre(1, 5, 7, 11));
 }
 
-TEST_F(DatasetRewriteTest, AMapSaysWhatAFilterKeeps) {
+TEST_F(DatasetRewriteTest, AMapReturnsWhatAFilterKeeps) {
   AddFunctions();
   const std::string d = ReadBy(Range(6), {"Map", "FilterByLastComponent", "Optimize"});
   EXPECT_THAT(Ints(Optimize(Filter(MapWith(d, "times", Int(5)), "not_by2"), {"map_and_filter_fusion"})),

@@ -219,7 +219,7 @@ class SavedPipelineTest : public StagesTest, public ::testing::WithParamInterfac
   }
 };
 
-TEST_P(SavedPipelineTest, GoesOnWhereItWasSaved) {
+TEST_P(SavedPipelineTest, ContinuesWhereItWasSaved) {
   Build();
   ASSERT_TRUE(Do("it/init").ok());
   const std::vector<int64_t> whole = Values(Drain());

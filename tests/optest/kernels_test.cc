@@ -146,7 +146,7 @@ TEST(VariableTest, AnotherTypeUnderTheSameNameIsRefused) {
   }
 }
 
-TEST(AssignTest, TakesOverAValueThatNobodyElseHolds) {
+TEST(AssignTest, TakesOverAValueWithoutOtherReferences) {
   auto variable = MakeVariable(Tensor::Vector<float>({0, 0}));
   Tensor value = Tensor::Vector<float>({1, 2});
   const void* data = value.raw_data();
@@ -155,7 +155,7 @@ TEST(AssignTest, TakesOverAValueThatNobodyElseHolds) {
   EXPECT_EQ(variable->tensor().raw_data(), data);
 }
 
-TEST(AssignTest, CopiesAValueThatSomebodyHolds) {
+TEST(AssignTest, CopiesAReferencedValue) {
   auto variable = MakeVariable(Tensor::Vector<float>({0, 0}));
   Tensor value = Tensor::Vector<float>({1, 2});
   KernelRunner runner("Assign");
@@ -173,7 +173,7 @@ TEST(AssignTest, AViewOfTheVariableItselfIsCopied) {
 }
 
 // A value that was read before an update does not change: in-place ops, on references and on resources.
-TEST(UpdateTest, WhoHasReadAVariableKeepsWhatItRead) {
+TEST(UpdateTest, AReadValueOfAVariableDoesNotChange) {
   const Tensor one = Tensor::Vector<float>({1, 1});
   const Tensor index = Tensor::Vector<int32_t>({0, 1});
   const std::map<std::string, std::vector<Tensor>> ops = {

@@ -134,7 +134,7 @@ Result RunOnce(const Graph& graph, const Tensor& x, bool passes) {
   return result;
 }
 
-TEST(IllFormed, APackAlongAnAxisThatIsNotThereIsKeptBeforeItsUnpack) {
+TEST(IllFormed, APackAlongAMissingAxisIsKeptBeforeItsUnpack) {
   for (const int64_t axis : {-2, -1, 0, 1, 2}) {
     Graph graph(OpRegistry::Global());
     AddTestNode(&graph, "x", "Placeholder", {}, {{"dtype", kFloat}});

@@ -114,7 +114,7 @@ TEST_F(SessionCheckpointTest, TensorsAndSlicesAreSavedAndRestored) {
   ExpectTensorEqual(AsTensor<float>({0, 2, 4}, TensorShape({3, 1})), (*restored)[4]);
 }
 
-TEST_F(SessionCheckpointTest, MistakesAreSaidInTensorFlowsWords) {
+TEST_F(SessionCheckpointTest, MistakesHaveTheMessagesOfTensorFlow) {
   const std::string prefix = Path("p");
   ASSERT_EQ(SaveV2(prefix, {"w", "s"}, {"", ""}, {w_, s_}), Status::Ok());
   const auto error = [&](const Texts& names, const Texts& specs, const std::vector<DataType>& types) {

@@ -196,7 +196,7 @@ TEST(ConfigTest, FoldedConstantsStayBelowTheLimit) {
   EXPECT_THAT(ops("opt_level: L0"), HasSubstr("Mul"));
 }
 
-TEST(ConfigTest, SmallGraphsAreLeftAlone) {
+TEST(ConfigTest, SmallGraphsAreNotChanged) {
   if (PassesAreOff()) GTEST_SKIP() << "is about what a pass does";
   const auto ops = [](const std::string& rewrites) {
     const auto options = Rewrites(rewrites);
@@ -500,7 +500,7 @@ TEST(ConfigTest, ShapesAreWrittenIntoNodesOnDemand) {
   EXPECT_EQ(shapes["w"], "unknown_rank: true");
 }
 
-TEST(ConfigTest, AStepBeyondTheLimitSaysWhoHoldsTheMemory) {
+TEST(ConfigTest, AStepBeyondTheLimitListsTheOwnersOfTheMemory) {
   if (NodesAreSpread()) GTEST_SKIP() << "is about the nodes of one device";
   SessionOptions options;
   options.cpu_bfc_limit_bytes = 6 << 20;

@@ -67,7 +67,7 @@ class BarrierTest : public CoordinationTest {
   }
 };
 
-TEST_F(BarrierTest, ElementsComeWhenAllTheirComponentsAreThere) {
+TEST_F(BarrierTest, ElementsComeWhenAllTheirComponentsExist) {
   ASSERT_EQ(Put0({"a", "b"}, {1, 2, 3, 4}), Status());
   ASSERT_EQ(Put1({"c", "b"}, {"C", "B"}), Status());
   EXPECT_EQ(Count("ready"), 1);

@@ -28,7 +28,7 @@ TEST_F(DeclaredOpsTest, WhatNeedsNoneOfThemRuns) {
   EXPECT_EQ(GetOne("after", {{"sum", Tensor::Scalar(5.f)}}).scalar<float>(), -5.f);
 }
 
-TEST_F(DeclaredOpsTest, WhatNeedsOneSaysSo) {
+TEST_F(DeclaredOpsTest, AnOpWithoutAKernelIsNamed) {
   const Status status = Get({"after"}).status();
   EXPECT_TRUE(errors::IsInvalidArgument(status));
   EXPECT_THAT(

@@ -364,7 +364,7 @@ TEST_P(DeviceTest, ALostDeviceEndsStepsWithItsError) {
   }
 }
 
-TEST_P(DeviceTest, RunWaitsForWorkThatNobodyFetches) {
+TEST_P(DeviceTest, RunWaitsForWorkThatIsNotFetched) {
   Const(kFake, "c", F(2));
   g_.Placeholder("x");
   Float(kFake, "y", "Mul", {"c", "x"});

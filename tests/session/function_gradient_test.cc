@@ -135,7 +135,7 @@ TEST_P(FunctionGradientTest, CallsByName) {
   EXPECT_NEAR(Gradient({{"x", D(2)}, {"y", D(3)}}, 1), 2, 1e-12);
 }
 
-TEST_P(FunctionGradientTest, ResultsThatNobodyUsesCountAsZero) {
+TEST_P(FunctionGradientTest, UnusedResultsCountAsZero) {
   for (const char* op : {"PartitionedCall", "StatefulPartitionedCall"}) {
     Node(op, op, {"x", "y"}, {{"f", Fn("Product", kDouble)}, {"Tin", Doubles(2)}, {"Tout", Doubles(2)}});
   }

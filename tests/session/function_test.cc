@@ -230,7 +230,7 @@ TEST_P(FunctionTest, CallsShareTheStateOfAVariable) {
   EXPECT_EQ(Value({{"by", F(1)}}, "second"), 4.f) << "1 + 1 = 2, and 2 on top of that";
 }
 
-TEST_P(FunctionTest, SideEffectsHappenThoughNobodyAsksForTheResult) {
+TEST_P(FunctionTest, SideEffectsHappenEvenIfTheResultIsNotUsed) {
   g_.Function(FunctionBuilder("Bump")
                   .Arg("v: resource")
                   .Stateful()

@@ -96,7 +96,7 @@ class LoopStateTest : public ::testing::TestWithParam<LoopSetup> {
   std::unique_ptr<Session> session_;
 };
 
-TEST_P(LoopStateTest, ABodyTakesWhatIsThere) {
+TEST_P(LoopStateTest, ABodyTakesAvailableValues) {
   LoopThatTakes();
   ASSERT_EQ(Put({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}), Status());
   const auto sum = Sum(15);

@@ -140,7 +140,7 @@ TEST_P(PartialRunTest, TargetsRunAndTheLastCallWaitsForThem) {
   EXPECT_EQ(out[0].scalar<float>(), 9);
 }
 
-TEST_P(PartialRunTest, SeveralAtOnceDoNotMeet) {
+TEST_P(PartialRunTest, SeveralAtTheSameTimeDoNotInterfere) {
   const auto s = Make();
   std::vector<std::string> handles;
   for (int i = 0; i < 20; ++i) {

@@ -46,7 +46,7 @@ class SessionTensorTest : public ::testing::Test {
   std::unique_ptr<Session> session_;
 };
 
-TEST_F(SessionTensorTest, AHandleSaysNodeNumberAndDevice) {
+TEST_F(SessionTensorTest, AHandleHasNodeNumberAndDevice) {
   const std::string first = Keep(1);
   EXPECT_EQ(first, StrCat("text;0;", kCpu0));
   EXPECT_EQ(Keep(2), StrCat("text;1;", kCpu0));

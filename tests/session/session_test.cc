@@ -107,7 +107,7 @@ TEST_P(SessionTest, TargetsRunWithoutOutputs) {
   EXPECT_EQ(Value(out[0]), 3) << "state lives from Run to Run; a target named twice runs once";
 }
 
-TEST_P(SessionTest, NothingAskedForIsRefused) {
+TEST_P(SessionTest, EmptyRequestsAreRefused) {
   const auto session = Make(SquareGraph());
   std::vector<Tensor> out;
   EXPECT_TRUE(errors::IsInvalidArgument(session->Run({}, {}, {}, &out)));
@@ -243,7 +243,7 @@ TEST_P(SessionTest, WhatFailsOnlyWhenItIsRunIsTaken) {
   EXPECT_THAT(failed.message(), HasSubstr("Incompatible shapes: [2] vs. [3]"));
 }
 
-TEST_P(SessionTest, ANodeThatIsThereIsNotAddedAgain) {
+TEST_P(SessionTest, AnExistingNodeIsNotAddedAgain) {
   const auto session = Make(SquareGraph());
   DefBuilder again;
   again.Placeholder("x");
@@ -253,7 +253,7 @@ TEST_P(SessionTest, ANodeThatIsThereIsNotAddedAgain) {
       "Extend in this session.");
 }
 
-TEST_P(SessionTest, OneOfTwoCreatesAtOnceWins) {
+TEST_P(SessionTest, OneOfTwoConcurrentCreatesWins) {
   DefBuilder graphs[2];
   for (int i = 0; i < 2; ++i) graphs[i].Const(StrCat("only", i), F(static_cast<float>(i)));
   for (int round = 0; round < 20; ++round) {

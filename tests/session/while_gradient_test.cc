@@ -195,7 +195,7 @@ TEST_P(WhileGradientTest, ALoopInABranchThatIsNotTaken) {
   CheckGradients(y, {{x, Vec({0.3, 0.7})}}, 2, {{n_, 3}, {p, false}});
 }
 
-TEST_P(WhileGradientTest, VariablesThatMixAndThatNobodyReads) {
+TEST_P(WhileGradientTest, MixedAndUnusedVariables) {
   const Output x = Input("x", {2}), z = Input("z", {2});
   const Outputs out =
       Repeat(scope_, n_, {x, z, x, 1}, [&](const Scope& s, const Outputs& v, const Output&) -> Outputs {

@@ -130,7 +130,7 @@ TEST_P(WhileTest, ArraysGoThroughLoops) {
   ExpectTensorEqual(Vec({0, 1, 4, 9, 16}), Run({{n, 5}}, {all})[0]);
 }
 
-TEST_P(WhileTest, VariablesChangeInsideALoopInTheOrderThatIsSaid) {
+TEST_P(WhileTest, VariablesChangeInsideALoopInTheDeclaredOrder) {
   const Output handle = ops::VarHandleOp(scope_, DataType::kDouble, PartialShape(TensorShape()));
   const ops::AssignVariableOp init(scope_, handle, 1.0);
   const Outputs out = While(

@@ -368,7 +368,7 @@ class GraphPageTest(PageTest):
         self.screenshot("lstm-search")
         self.key("Escape")
         self.key("Escape")
-        # What the pointer is over is told.
+        # The tip describes the item under the pointer.
         self.browser.mouse("mouseMoved", (hit["left"] + hit["right"]) / 2, (hit["top"] + hit["bottom"]) / 2)
         self.assertIn("transpose_a", self.wait("!byId('tip').hidden && byId('tip').textContent"))
         # Boxes are reached with Tab, and opened with Enter.

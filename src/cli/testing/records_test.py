@@ -99,7 +99,7 @@ class RecordsTest(program.ProgramTest):
         files = self.run_json("records", "verify", "flipped", "cut", "good", code=1)["files"]
         self.assertEqual([f["ok"] for f in files], [False, False, True])
         self.assertEqual(files[1]["error"]["code"], "Data loss")
-        # Lengths are checked without the data; the data are not looked at.
+        # Lengths are checked without the data; the data are not read.
         self.assertEqual(self.run_program("records", "count", "flipped").out, "2\n")
         self.assert_error(["records", "index", "cut"], 1, "truncated record at 20")
         self.assert_error(["records", "head", "flipped", "--at", "1"], 1, "corrupted record at")

@@ -35,8 +35,8 @@ struct CriticalPath {
 CriticalPath FindCriticalPath(const Trace& trace, const EventDependencies& dependencies);
 CriticalPath GuessCriticalPath(const Trace& trace);
 
-// Memory over time, one curve for each allocator: from its allocations, or from what nodes say was in use, or
-// else estimated from the outputs (in use until the last event that depends on them has ended).
+// Memory over time, one curve for each allocator: from its allocations, or from the memory in use that nodes
+// report, or else estimated from the outputs (in use until the last event that depends on them has ended).
 std::vector<MemoryCurve> MemoryCurves(const Trace& trace, const EventDependencies* dependencies);
 
 }  // namespace millrace::cli

@@ -34,7 +34,7 @@ struct TraceEvent {
   int64_t end_ns = 0;
   int64_t waited_ns = 0;        // ready, but not started
   int64_t output_bytes = 0;     // of all outputs
-  int64_t requested_bytes = 0;  // asked of allocators
+  int64_t requested_bytes = 0;  // requested from allocators
   int64_t peak_bytes = 0;
   uint32_t shapes = 0;  // in Trace::shapes
   int64_t duration_ns() const { return end_ns - start_ns; }

@@ -192,7 +192,7 @@ TEST(TraceTest, RunsOfALoopDependOnTheLatestRunsBeforeThem) {
   EXPECT_EQ(report.path.busy_ns, 5 + 3 * 53);
 }
 
-TEST(TraceTest, WithoutPartitionGraphsTheGraphFileTells) {
+TEST(TraceTest, WithoutPartitionGraphsTheGraphFileIsUsed) {
   Metadata m;
   m.Event(kCpu, "a", "Op", 0, 100, 0, "other");
   m.Event(kCpu, "b", "Op", 100, 100, 0, "other");
@@ -330,7 +330,7 @@ Metadata Hostile() {
   return m;
 }
 
-// The data that a browser would see: the text of the script element.
+// The data of the page: the text of the script element.
 std::string EmbeddedData(const std::string& page) {
   const std::string open = "<script type=\"application/json\" id=\"data\">";
   const size_t begin = page.find(open);

@@ -17,7 +17,7 @@ async function flush() {
     try {
       all = await source.series(ids);
     } catch {
-      // The next news ask again.
+      // The next update requests them again.
     }
     for (const [id, points] of Object.entries(all)) known.set(Number(id), points);
     for (const card of new Set([...waiting.values()].flatMap((cards) => [...cards]))) card.show();

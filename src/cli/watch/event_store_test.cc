@@ -355,7 +355,7 @@ TEST_F(EventWatcherTest, FilesOfARunAreReadInOrderAndARestartPurges) {
   EXPECT_EQ(watcher.store().runs().at("")->name, ".");
 }
 
-TEST_F(EventWatcherTest, GoesOnWhereItWasStopped) {
+TEST_F(EventWatcherTest, ContinuesWhereItWasStopped) {
   std::string bytes = Record(Version());
   for (int step = 0; step < 300; ++step) bytes += Record(Scalar(step, "loss", 1));
   Append("a/events.out.tfevents.1", bytes);
@@ -371,7 +371,7 @@ TEST_F(EventWatcherTest, GoesOnWhereItWasStopped) {
   EXPECT_EQ(Steps(watcher.store(), "a", "loss").size(), 300u);
 }
 
-TEST_F(EventWatcherTest, WhatIsBrokenIsSaidAndTheRestOfItsFileLeftAlone) {
+TEST_F(EventWatcherTest, BrokenRecordsAreReportedAndTheRestOfTheFileIsSkipped) {
   std::string broken = Record(Version()) + Record(Scalar(1, "loss", 1)) + Record(Scalar(2, "loss", 1));
   broken[broken.size() - 5] ^= 1;
   Append("a/x.tfevents.1", broken + Record(Scalar(3, "loss", 1)));

@@ -208,7 +208,7 @@ function showGraphs() {
 byId("graph-run").addEventListener("change", showGraphs);
 byId("graph").addEventListener("load", () => {
   themeOfGraph();
-  // What this page around it says already.
+  // Parts that this page shows itself.
   for (const part of byId("graph").contentDocument?.querySelectorAll("h1, footer, #theme") ?? []) part.hidden = true;
 });
 

@@ -110,7 +110,7 @@ TEST_F(BranchesTest, LoopsStay) {
   EXPECT_EQ(GraphText(graph_), before);
 }
 
-TEST_F(BranchesTest, AMergeTakesWhatIsAlwaysThere) {
+TEST_F(BranchesTest, AMergeTakesAnInputThatIsAlwaysAlive) {
   Add("x", "Placeholder", {}, {{"dtype", DataType::kFloat}});
   Add("p", "Placeholder", {}, {{"dtype", DataType::kBool}});
   Add("one", "Const", {}, {{"dtype", DataType::kFloat}, {"value", Tensor::Scalar(1.f)}});

@@ -105,7 +105,7 @@ TEST_F(CseTest, NodesMustWaitForTheSame) {
   EXPECT_TRUE(Has("a") && Has("b"));
 }
 
-TEST_F(CseTest, WhoWaitedForTheOneThatWentWaitsForTheOther) {
+TEST_F(CseTest, NodesThatWaitedForTheRemovedOneWaitForTheOther) {
   Add("a", "Neg", {"x"});
   Add("b", "Neg", {"x"});
   Add("after", "NoOp", {"^a", "^b"});

@@ -33,7 +33,7 @@ class DependenciesTest : public testing::Test {
   OptimizeOptions options_{compile_};
 };
 
-TEST_F(DependenciesTest, NobodyWaitsForAConstant) {
+TEST_F(DependenciesTest, NoNodeWaitsForAConstant) {
   Placeholder("x");
   Add("c", "Const", {}, {{"dtype", DataType::kFloat}, {"value", Tensor::Scalar(1.f)}});
   Add("y", "Neg", {"x", "^c"});

@@ -100,7 +100,7 @@ TEST_F(ElementwiseTest, TypesMayChangeOnTheWay) {
   EXPECT_EQ(Code("s"), "p2=Equal(0,2) s=Select(3,0,1)");
 }
 
-TEST_F(ElementwiseTest, WhatIsWantedElsewhereStays) {
+TEST_F(ElementwiseTest, ValuesUsedElsewhereStay) {
   Add("a", "Exp", {"x"});
   Add("b", "Neg", {"a"});
   Add("fetch", "_Retval", {"a"}, {{"T", DataType::kFloat}, {"index", 0}});

@@ -76,7 +76,7 @@ TEST_F(FoldTest, ComputationOfConstantsBecomesOneConstant) {
   EXPECT_THAT(evaluator_.last_graph, HasSubstr("_retval_diff_0_0 = _Retval(diff) @/cpu:0"));
 }
 
-TEST_F(FoldTest, NothingToDoAsksNobody) {
+TEST_F(FoldTest, WithoutWorkNothingIsCalled) {
   Placeholder("x");
   Const("a", 3);
   Add("y", "Add", {"x", "a"});
@@ -154,7 +154,7 @@ TEST_F(FoldTest, AConstantThatWaitsForTooMuchStays) {
   EXPECT_EQ(Fold(), 0);
 }
 
-TEST_F(FoldTest, NobodyWaitsForAConstant) {
+TEST_F(FoldTest, NoNodeWaitsForAConstant) {
   Const("a", 3);
   Add("n", "Neg", {"a"});
   Add("after", "NoOp", {"^n"});

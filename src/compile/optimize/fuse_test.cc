@@ -97,7 +97,7 @@ TEST_F(FuseTest, DepthwiseConvolutionsTakePadBatchNormAndActivation) {
   EXPECT_THAT(*graph_.FindNode("y")->Attr<std::vector<int64_t>>("margins"), testing::ElementsAre(1, 1, 1, 1));
 }
 
-TEST_F(FuseTest, WhatAnotherOptimiserFusedGoesOn) {
+TEST_F(FuseTest, OpsFusedByAnotherOptimiserStillRun) {
   Pad("p", {0, 0, 1, 1, 1, 1, 0, 0});
   Add("constant", "Const", {}, {{"dtype", DataType::kFloat}, {"value", Tensor::Scalar(1.0f)}});
   for (const std::string op : {"", "Relu"}) {
@@ -195,7 +195,7 @@ TEST_F(FuseTest, OtherPaddingStays) {
   EXPECT_THAT(GraphText(graph_), Not(HasSubstr("_FusedConv2D")));
 }
 
-TEST_F(FuseTest, OnlyWeightsThatNobodyOverwritesAreKept) {
+TEST_F(FuseTest, OnlyWeightsThatAreNotOverwrittenAreKept) {
   Add("constant", "Const", {}, {{"dtype", DataType::kFloat}, {"value", Tensor::Scalar(1.0f)}});
   Add("variable", "VariableV2", {}, {{"dtype", DataType::kFloat}, {"shape", PartialShape()}});
   Add("read", "Identity", {"variable"});

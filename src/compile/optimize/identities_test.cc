@@ -103,7 +103,7 @@ TEST_F(IdentitiesTest, AValueThatIsCarriedToAnotherDeviceOnceStays) {
   ExpectUnchanged();
 }
 
-TEST_F(IdentitiesTest, WhoWaitsForABranchDoesNotWaitForItsSwitch) {
+TEST_F(IdentitiesTest, NodesThatWaitForABranchDoNotWaitForItsSwitch) {
   Placeholder("x");
   Add("p", "Placeholder", {}, {{"dtype", DataType::kBool}});
   Add("sw", "Switch", {"x", "p"}, kFloat);

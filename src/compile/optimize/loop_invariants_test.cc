@@ -124,7 +124,7 @@ TEST_F(LoopInvariantsTest, ConstantsOfTheLoopGoAlong) {
   EXPECT_THAT(Text(), HasSubstr("y = Add(x_sw:1, scaled/enter, ^two)\n"));
 }
 
-TEST_F(LoopInvariantsTest, WhatRunsOnlyWhileTheLoopGoesOnStillDoes) {
+TEST_F(LoopInvariantsTest, NodesThatRunOnlyWhileTheLoopContinuesStillDo) {
   Add("a_sw", "Switch", {"a_in", "cond"}, {{"T", kFloat}});
   Float("neg", "Neg", {"a_sw:1"});
   Float("y", "Add", {"x_sw:1", "neg"});
@@ -241,7 +241,7 @@ TEST_F(LoopInvariantsTest, ABranchThatMayNotRunKeepsItsNodes) {
   EXPECT_EQ(Move(), 0);
 }
 
-TEST_F(LoopInvariantsTest, WhatWasAskedForByNameStays) {
+TEST_F(LoopInvariantsTest, NodesRequestedByNameStay) {
   Float("neg", "Neg", {"a_in"});
   Float("y", "Mul", {"x_sw:1", "neg"});
   Finish("y");
@@ -261,7 +261,7 @@ TEST_F(LoopInvariantsTest, AVariableThatNeverChangesIsTakenFromOutside) {
   EXPECT_NE(graph_.FindNode("i_next"), nullptr);
 }
 
-TEST_F(LoopInvariantsTest, AVariableThatNeverChangesAndThatNobodyTakesGoes) {
+TEST_F(LoopInvariantsTest, AVariableThatNeverChangesAndIsNotUsedIsRemoved) {
   graph_.RemoveNode(graph_.FindNode("x_exit"));
   Next("x", "x_sw:1", kFloat);
   Add("ret_i", "_Retval", {"i_exit"}, {{"T", kInt}, {"index", 0}});
@@ -302,7 +302,7 @@ TEST_F(LoopInvariantsTest, AVariableThatWaitsForTheNextIterationStays) {
   EXPECT_EQ(Move(), 0);
 }
 
-TEST_F(LoopInvariantsTest, WhoWaitsForTheEndOfALoopStillDoes) {
+TEST_F(LoopInvariantsTest, NodesThatWaitForTheEndOfALoopStillDo) {
   Finish("x_sw:1");
   Add("after", "NoOp", {"^x_exit"});
   Move();

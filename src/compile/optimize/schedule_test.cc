@@ -60,7 +60,7 @@ TEST_F(ScheduleTest, NothingIsDoneWhereNothingIsGained) {
   EXPECT_EQ(graph_.get(), before);
 }
 
-TEST_F(ScheduleTest, GraphsWithControlFlowAndUnknownShapesAreLeftAlone) {
+TEST_F(ScheduleTest, GraphsWithControlFlowAndUnknownShapesAreNotChanged) {
   Add("x", "Placeholder", {}, {{"dtype", DataType::kFloat}});
   Add("n", "Neg", {"x"});
   EXPECT_EQ(*ScheduleForMemory(&graph_), 0);

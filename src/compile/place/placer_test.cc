@@ -99,7 +99,7 @@ TEST_F(PlacerTest, ResourcesKeepNodesTogether) {
   EXPECT_EQ(DeviceOf("r"), "CPU:1");
 }
 
-TEST_F(PlacerTest, ColocationGroupsShareADeviceEvenUnderANameThatNobodyHas) {
+TEST_F(PlacerTest, ColocationGroupsShareADeviceEvenUnderAnUnknownName) {
   Add("p", "Placeholder", {}, kDtype);
   Add("a", "Add", {"p", "p"}, Loc({}, "gone"));
   Add("b", "Add", {"p", "p"}, Loc({}, "gone"), "/gpu:1");
@@ -177,7 +177,7 @@ TEST_F(PlacerTest, NodesWithoutKernelsMayBeLeft) {
   EXPECT_EQ(DeviceOf("i"), "GPU:0");
 }
 
-TEST_F(PlacerTest, DeviceThatIsNotThereIsAnError) {
+TEST_F(PlacerTest, MissingDeviceIsAnError) {
   Add("p", "Placeholder", {}, kDtype);
   Add("a", "Add", {"p", "p"}, {}, "/job:a/device:GPU:7");
   EXPECT_EQ(

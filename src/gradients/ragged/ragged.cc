@@ -8,7 +8,7 @@ namespace {
 
 using gradients::Row;
 
-// The same rows of the numbers of the values say where each value came from.
+// The same rows of the numbers of the values show where each value came from.
 Status RaggedGatherGrad(GradientContext& c) {
   GraphBuilder& b = c.builder();
   const auto depth = static_cast<int>(c.Attr<int64_t>("PARAMS_RAGGED_RANK"));

@@ -88,7 +88,7 @@ TEST_F(BundleGoldenTest, FilesMadeByHandAreRead) {
   EXPECT_THAT(Error(""), HasSubstr("Not found: Key  not found in checkpoint"));
 }
 
-TEST_F(BundleGoldenTest, WhatIsWrittenIsWhatTheFormatSays) {
+TEST_F(BundleGoldenTest, TheWrittenBytesMatchTheFormat) {
   const auto writer = BundleWriter::Open(env_, "/p");
   ASSERT_TRUE(writer.ok()) << writer.status();
   const std::vector<std::string> texts{"a", std::string(200, 'b'), ""};
@@ -192,7 +192,7 @@ TEST_F(BundleGoldenTest, SlicesStandUnderTheirOrderedCode) {
               HasSubstr(testing_bytes::BundleEntry(kFloat, {3, 3}, 0, "", 0, list)));
 }
 
-TEST_F(BundleGoldenTest, WhatIsWrongIsSaidInTensorFlowsWords) {
+TEST_F(BundleGoldenTest, ErrorsHaveTheMessagesOfTensorFlow) {
   const std::string data = LittleEndian(5, 4);
   PutOne(kInt32, {}, data, MaskedCrc(data));
   EXPECT_EQ(Read("t")->scalar<int32_t>(), 5);

@@ -46,7 +46,7 @@ TEST(CheckpointStateTest, StatesAreWrittenAsText) {
   EXPECT_EQ(ParseCheckpointState(CheckpointStateText(state))->model_checkpoint_path, "/a\n/b");
 }
 
-TEST(CheckpointStateTest, TheLatestIsFoundWhenItsFilesAreThere) {
+TEST(CheckpointStateTest, TheLatestIsFoundIfItsFilesExist) {
   MemEnv env;
   EXPECT_EQ(*LatestCheckpoint(env, "/d"), std::nullopt);
   ASSERT_EQ(UpdateCheckpointState(env, "/d", {"/d/p-2", {"/d/p-1"}, {}, 0}, {.save_relative_paths = true}),

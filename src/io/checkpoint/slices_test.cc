@@ -74,7 +74,7 @@ TEST_F(SlicesTest, FilesMadeByHandAreRead) {
   EXPECT_TRUE((*reader)->ReadSlice("w", *TensorSlice::Parse("-:-")).ok());
 }
 
-TEST_F(SlicesTest, WhatIsWrittenIsWhatTheFormatSays) {
+TEST_F(SlicesTest, TheWrittenBytesMatchTheFormat) {
   const std::string top = Slice({{0, 1}, {0, -1}});
   SlicesWriter writer(env_, "/d/v1");
   ASSERT_EQ(writer.Add("w", TensorShape({3, 2}), *TensorSlice::Parse("0,1:-"),

@@ -64,8 +64,8 @@ class TableReader {
   // The value of `key`, valid until the next call; empty if there is none.
   StatusOr<std::optional<std::string_view>> Get(std::string_view key);
 
-  // From the first entry to the last: Start, then Next until it says false. DataLoss when keys do not rise or
-  // blocks do not follow one another, so that the work is bounded by the file; ResourceExhausted when the
+  // From the first entry to the last: Start, then Next until it returns false. DataLoss when keys do not rise
+  // or blocks do not follow one another, so that the work is bounded by the file; ResourceExhausted when the
   // keys together are longer than 10 times the file and 64 MB, so that they may be kept. Get ends a walk.
   Status Start();
   StatusOr<bool> Next();

@@ -26,7 +26,7 @@ struct FeatureSpec {
   bool is_sparse = false;
   PartialShape shape = {};
   // Dense: the value of a missing feature; without elements, the feature must exist. When the first
-  // size of the shape is unknown, every row has as many values as it likes, and this scalar fills it up.
+  // size of the shape is unknown, every row may have any number of values, and this scalar fills it up.
   Tensor default_value = {};
   // Of a dense list: rows without it have no steps. Otherwise it must exist.
   bool may_be_missing = false;
@@ -41,8 +41,8 @@ class FeatureTable {
   static StatusOr<FeatureTable> Make(std::vector<FeatureSpec> specs);
 
   struct Feature : FeatureSpec {
-    bool is_variable = false;  // dense, with as many values as it likes
-    int64_t row_elements = 1;  // of a row; of what a variable one comes in multiples of
+    bool is_variable = false;  // dense, with any number of values
+    int64_t row_elements = 1;  // of a row; a variable one has a multiple of these
     TensorShape row_shape;     // without the unknown size
   };
   int size() const { return static_cast<int>(features_.size()); }

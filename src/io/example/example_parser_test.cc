@@ -135,7 +135,7 @@ TEST(ExampleParserTest, PackedNumbersOfAnyLengthAreRead) {
   }
 }
 
-TEST(ExampleParserTest, FieldsThatNobodyDeclaredArePassedOver) {
+TEST(ExampleParserTest, UndeclaredFieldsAreSkipped) {
   const std::string group = "\x2b\x08\x01\x33\x34\x2c";  // 5: { 1: 1, 6: {} }
   const std::string fixed = std::string("\x31", 1) + std::string(8, 'x') + "\x35" + "yyyy";
   const ParsedFeatures out =
@@ -352,7 +352,7 @@ TEST(ExampleParserTest, PlainExamplesAreReadAsOthersAre) {
 
 // Each byte of a plain example is changed, and each prefix is parsed; the results are those of the general
 // method.
-TEST(ExampleParserTest, BrokenPlainExamplesAreWhatTheGeneralWaySays) {
+TEST(ExampleParserTest, BrokenPlainExamplesGiveTheErrorsOfTheGeneralParser) {
   const std::string whole = ExampleOf(Entry("a", kOneTwo) + Entry("f", Field(2, Field(1, "12345678"))) +
                                       Entry("s", Field(1, Field(1, "text"))));
   const std::vector<FeatureSpec> specs = {Dense("a", kInt64, {2}), Dense("f", kFloat, {2}),

@@ -7,7 +7,7 @@
 #include "io/example/example_parser.h"
 
 // Examples as programs write them: each feature once, with one packed list that has as many values as the
-// dense feature asks for. One pass copies such values straight to their places.
+// dense feature requires. One pass copies such values straight to their places.
 namespace millrace::io {
 
 // Whether it is worth trying: all features of the table are dense with a known number of values, and the

@@ -53,7 +53,7 @@ class WireReader {
     }
     return false;
   }
-  // Whether everything up to the end made sense. REQUIRES: Next said false.
+  // Whether all fields were valid. REQUIRES: Next returned false.
   bool ok() const { return !broken_; }
   // Where the next field begins.
   const char* position() const { return p_; }

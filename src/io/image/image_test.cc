@@ -392,7 +392,7 @@ TEST(JpegTest, TruncatedFilesAreRefusedOrFilledUp) {
   EXPECT_LE(std::abs(recovered.pixels[0] - pixels[0]), 4);
 }
 
-TEST(JpegTest, NonsenseIsAnError) {
+TEST(JpegTest, MalformedInputIsAnError) {
   EXPECT_FALSE(ReadJpeg("").status.ok());
   EXPECT_FALSE(ReadJpeg("\xff\xd8\xff").status.ok());
   EXPECT_FALSE(ReadJpeg(std::string(500, '\xff')).status.ok());

@@ -29,7 +29,7 @@ struct JpegDecodeOptions {
 // The pixels of a file, [height, width, channels].
 Status DecodeJpeg(std::string_view bytes, const JpegDecodeOptions& options, const PixelAllocator& allocate);
 
-// What the header says.
+// The size in the header.
 StatusOr<ImageSize> JpegSize(std::string_view bytes);
 
 struct JpegEncodeOptions {

@@ -67,7 +67,7 @@ void ExpectError(size_t at, int value, const char* text) {
   EXPECT_THAT(wav.status().message(), HasSubstr(text));
 }
 
-TEST(WavTest, WhatIsWrongWithAHeaderIsSaid) {
+TEST(WavTest, HeaderErrorsAreReported) {
   ExpectError(0, 'X', "Header mismatch: Expected RIFF but found XIFF");
   ExpectError(8, 'X', "Header mismatch: Expected WAVE but found XAVE");
   ExpectError(16, 17, "Bad format chunk size for WAV: Expected 16 or 18, but got17");
@@ -112,7 +112,7 @@ TEST(WavTest, TheSmallestFileIsAsOthersWriteIt) {
   EXPECT_EQ(*bytes, Small());
 }
 
-TEST(WavTest, WhatCannotBeWrittenIsSaid) {
+TEST(WavTest, InvalidSoundsAreErrors) {
   const std::vector<float> one = {0.0f};
   EXPECT_THAT(WriteWav(one, 1, 0).status().message(), HasSubstr("sample_rate must be in (0, 2^32), got: 0"));
   EXPECT_THAT(WriteWav(one, 65536, 1).status().message(), HasSubstr("num_channels must be in (0, 2^16)"));

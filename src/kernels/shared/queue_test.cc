@@ -164,7 +164,7 @@ TEST(QueueTest, ACancelledDequeueGivesBackWhatItGathered) {
   }
 }
 
-TEST(QueueTest, ACancelledEnqueueLetsTheNextGoOn) {
+TEST(QueueTest, ACancelledEnqueueLetsTheNextContinue) {
   const auto q = Make(QueueKind::kFifo, Scalars(1));
   Op a, b, c, out;
   a.Enqueue(*q, 1);
@@ -178,7 +178,7 @@ TEST(QueueTest, ACancelledEnqueueLetsTheNextGoOn) {
   EXPECT_TRUE(c.done);
 }
 
-TEST(QueueTest, WhatIsCancelledBeforeItWaitsFailsAtOnce) {
+TEST(QueueTest, ACancelledWaitFailsImmediately) {
   const auto q = Make(QueueKind::kFifo, Scalars(1));
   Op full, in, close, out;
   full.Enqueue(*q, 1);

@@ -16,7 +16,7 @@ TEST(ImageShapes, FilesGiveImagesOfUnknownSize) {
   Expect(Op("ExtractJpegShape"), "[]", "[3]");
 }
 
-TEST(ImageShapes, ResizedImagesHaveTheSizeAskedFor) {
+TEST(ImageShapes, ResizedImagesHaveTheRequestedSize) {
   Expect(Op("ResizeBilinear"), "[2,3,4,5];[2]", "[d0_0,?,?,d0_3]");
   Expect(Op("ResizeBilinear").Const(1, {6, 7}), "[2,3,4,5];[2]", "[d0_0,6,7,d0_3]");
   Expect(Op("ResizeArea"), "[2,3,4,5];[3]", "e;must be");

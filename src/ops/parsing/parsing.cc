@@ -44,7 +44,8 @@ struct FeatureAttrs {
   std::vector<PartialShape> dense_shapes;
 };
 
-// InvalidArgument unless the lists have the lengths that the numbers say. An empty name means no such attr.
+// InvalidArgument unless the lists have the lengths of the number attributes. An empty name means no such
+// attr.
 StatusOr<FeatureAttrs> ReadFeatureAttrs(InferenceContext& c, const std::string& num_sparse,
                                         const std::string& num_dense, const std::string& sparse_types,
                                         const std::string& dense_types, const std::string& dense_shapes) {

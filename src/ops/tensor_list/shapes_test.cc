@@ -23,7 +23,7 @@ TEST(TensorListShapes, HandlesAreScalars) {
   Expect(Op("TensorListSplit"), "[];[2];[2]", "e;Shape must be at least rank 1 but is rank 0");
 }
 
-TEST(TensorListShapes, ElementsHaveTheShapeThatIsAskedFor) {
+TEST(TensorListShapes, ElementsHaveTheRequestedShape) {
   Expect(Op("TensorListGetItem"), "[];[];?", "?");
   Expect(Op("TensorListGetItem").Const(2, {2, 3}), "[];[];[2]", "[2,3]");
   Expect(Op("TensorListGetItem").Const(2, {2, -1}), "[];[];[2]", "[2,?]");
@@ -49,7 +49,7 @@ TEST(TensorListShapes, RowsAreLikeElements) {
   Expect(Op("TensorListScatterIntoExistingList"), "[];[5,3];[6]", "e;must be equal, but are 6 and 5");
 }
 
-TEST(TensorListShapes, ConcatenationKnowsAllButTheRows) {
+TEST(TensorListShapes, ConcatenationInfersAllButTheRows) {
   Expect(Op("TensorListConcat"), "[]", "?;[?]");
   Expect(Op("TensorListConcat").Attr("element_shape", PartialShape({2, 3})), "[]", "[?,3];[?]");
   Expect(Op("TensorListConcatV2").Const(1, {-1, 3}), "[];[2];[4]", "[?,3];[?]");

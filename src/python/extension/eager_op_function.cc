@@ -12,7 +12,7 @@ namespace millrace::python {
 namespace {
 
 struct InputSpec {
-  int dtype = 0;  // 0: `attr` says it
+  int dtype = 0;  // 0: it is in `attr`
   int attr = -1;  // number of the attribute in the order of first use; -1: a list of any types
   bool is_list = false;
 };

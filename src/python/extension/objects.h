@@ -18,7 +18,7 @@ struct GraphObject {
   PyObject* name_stack;                // str: the current scope without '/' at its end
   std::vector<PyObject*>* operations;  // by number of the engine; borrowed; null where there is none (yet)
   std::unordered_map<std::string, int>* names_in_use;  // lower case
-  int slow_reasons;            // things that operations made now depend on: devices, control inputs, ...
+  int slow_reasons;            // conditions that operations made now depend on: devices, control inputs, ...
   unsigned long gradients_of;  // the thread that computes gradients, in which Python functions may run; or 0
   bool finalized;
   PyObject* context;  // of control flow; None or an object

@@ -155,7 +155,7 @@ const bool registered = [] {
   return true;
 }();
 
-// The text says which of several kernels of an op has run.
+// The text names the kernel of several that has run.
 class LabelKernel : public tensorflow::OpKernel {
  public:
   LabelKernel(tensorflow::OpKernelConstruction* c, const char* label) : OpKernel(c), label_(label) {}

@@ -32,7 +32,7 @@ void ExpectDecoded(int64_t channels, int64_t samples, const std::vector<float>& 
   ExpectTensorEqual(Tensor::Scalar<int32_t>(8000), (*outputs)[1]);
 }
 
-TEST(DecodeWavTest, ChannelsAndSamplesAreThoseOfTheFileOrThoseAskedFor) {
+TEST(DecodeWavTest, ChannelsAndSamplesAreThoseOfTheFileOrTheRequestedOnes) {
   ExpectDecoded(-1, -1, {-1.0f, 0.5f, 0.25f, 0.0f}, {2, 2});
   ExpectDecoded(1, -1, {-1.0f, 0.25f}, {2, 1});
   ExpectDecoded(3, 1, {-1.0f, 0.5f, 0.5f}, {1, 3});

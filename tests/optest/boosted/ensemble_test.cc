@@ -70,7 +70,7 @@ class EnsembleTest : public ::testing::Test {
   Tensor handle_;
 };
 
-TEST_F(EnsembleTest, IsThereOnceItWasMade) {
+TEST_F(EnsembleTest, ExistsAfterItWasMade) {
   EXPECT_FALSE((*Run("IsBoostedTreesEnsembleInitialized", {}))[0].scalar<bool>());
   EXPECT_EQ(Predict({0}).status().code(), ErrorCode::kNotFound);
   ASSERT_EQ(Create("", 7), Status());

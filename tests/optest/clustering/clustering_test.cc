@@ -69,7 +69,7 @@ TEST(ClusteringTest, TheSameSeedDrawsTheSamePoints) {
   EXPECT_GT(firsts.size(), 3u);
 }
 
-TEST(ClusteringTest, TheChainEndsAtAPointAsOftenAsItsDistanceSays) {
+TEST(ClusteringTest, TheChainEndsAtAPointInProportionToItsDistance) {
   std::vector<float> distances;
   distances.reserve(400);
   for (int i = 0; i < 400; ++i) distances.push_back(static_cast<float>(4 - i % 2 * 3));

@@ -112,7 +112,7 @@ TEST_F(RecordInputTest, EveryRecordComesOnceInEachEpoch) {
   }
 }
 
-TEST_F(RecordInputTest, TellsWhatIsMissing) {
+TEST_F(RecordInputTest, NamesMissingParts) {
   const auto run = [&](int batch_size) {
     return KernelRunner("RecordInput")
         .Attr("file_pattern", Pattern())

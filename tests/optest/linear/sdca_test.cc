@@ -220,7 +220,7 @@ TEST(SdcaTest, WrongInputsAreRefused) {
   EXPECT_THAT((Model{.labels = {1, 0}}).Error(), HasSubstr("Expected 5 example labels, got 2"));
 }
 
-TEST(SdcaTest, WhatIsNoNumberEndsAllTheSame) {
+TEST(SdcaTest, NaNsDoNotPreventTheEnd) {
   const float nan = std::nanf("");
   for (const char* loss :
        {"logistic_loss", "squared_loss", "hinge_loss", "smooth_hinge_loss", "poisson_loss"}) {

@@ -104,7 +104,7 @@ class SummaryDatabaseTest : public testing::Test {
   sqlite3* reader_ = nullptr;
 };
 
-TEST_F(SummaryDatabaseTest, TablesAreThereFromTheStart) {
+TEST_F(SummaryDatabaseTest, TablesExistFromTheStart) {
   ASSERT_EQ(Create(), Status());
   EXPECT_THAT(Query("SELECT name FROM sqlite_master WHERE type = 'table'"),
               UnorderedElementsAre("Ids", "Descriptions", "Tensors", "TensorStrings", "Tags", "Runs",

@@ -129,7 +129,7 @@ TEST(TensorListTest, OtherVariantsAreNoLists) {
             "Input list must be a scalar saw: [2]");
 }
 
-TEST(TensorListTest, ElementShapesAreTold) {
+TEST(TensorListTest, ElementShapesAreReturned) {
   const auto shape = [](const Tensor& list, DataType type) {
     return One("TensorListElementShape", {list}, {{"shape_type", type}});
   };

@@ -41,7 +41,7 @@ class ElementwiseLayout {
   const std::vector<int64_t>& dims() const { return dims_; }
   const std::vector<Operand>& operands() const { return operands_; }
   uint64_t full() const { return full_; }      // values in memory of as many elements as main()
-  uint64_t arrays() const { return arrays_; }  // as ElementwiseCode::Run wants it
+  uint64_t arrays() const { return arrays_; }  // as ElementwiseCode::Run requires it
   bool by_row() const {
     return by_row_;
   }  // blocks don't cross rows of dims()[0]; otherwise they consist of whole rows

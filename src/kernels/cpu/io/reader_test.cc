@@ -277,7 +277,7 @@ TEST(ReaderTest, CancellingEndsReadsThatWait) {
   EXPECT_TRUE(errors::IsCancelled(alone.status));
 }
 
-TEST(ReaderTest, StateGoesOnWhereItWasSaved) {
+TEST(ReaderTest, StateContinuesWhereItWasSaved) {
   const auto reader = MakeRef<Reader>("r", CountedWork());
   const auto queue = MakeQueue();
   Enqueue(*queue, "x*3");

@@ -133,7 +133,7 @@ inline bool IsSmallReal(const Tensor& t) {
   return cpu::IsSmallMatrix(RowsOf(t), ColumnsOf(t)) && !IsComplexType(t.dtype());
 }
 
-// Calls fn with double or complex<double>, as the type of the matrices asks for.
+// Calls fn with double or complex<double>, depending on the type of the matrices.
 template <typename Fn>
 Status VisitScalar(DataType dtype, Fn fn) {
   if (IsComplexType(dtype)) return fn.template operator()<std::complex<double>>();

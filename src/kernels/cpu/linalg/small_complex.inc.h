@@ -211,7 +211,7 @@ MR_OUTLINE bool ComplexRoot(const ComplexShape& s, ComplexMatrix a, ComplexMatri
 }
 
 // With z = (a - 1) / (a + 1) the logarithm is twice the sum of z^(2 k + 1) / (2 k + 1). By the powers of z^2
-// up to the fourth, whose norms say how many terms count; 0: too many, or z is too large for exact sums.
+// up to the fourth, whose norms determine the number of terms; 0: too many, or z is too large for exact sums.
 MR_INLINE int TermsOf(const double* norms, double norm_of_z) {
   constexpr int kMost = 12;
   const double rest = 1 + norms[0] + norms[1] + norms[2];

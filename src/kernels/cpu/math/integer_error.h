@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// The error of an element-wise op `op` on integers that got an invalid value (a zero divisor, say).
+// The error of an element-wise op `op` on integers that got an invalid value (for example a zero divisor).
 Status BadInteger(std::string_view op);
 
 }  // namespace millrace
