@@ -100,7 +100,7 @@ class PosixWritableFile : public WritableFile {
   PosixWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {
     buffer_.reserve(kBufferSize);
   }
-  ~PosixWritableFile() override { Close().IgnoreError("a writer that cares calls Close itself"); }
+  ~PosixWritableFile() override { Close().IgnoreError("a caller that needs the status calls Close itself"); }
 
   Status Append(std::string_view data) override {
     MR_RETURN_IF_ERROR(CheckOpen());

@@ -315,7 +315,7 @@ TEST(PosixEnvTest, PipesAndDevicesAreNotReadAndNotReplaced) {
     EXPECT_THAT(ReadFileToString(env, path).status().message(), HasSubstr(path));
   }
   EXPECT_TRUE(errors::IsFailedPrecondition(env.NewReadOnlyMemoryRegion(folder).status()));
-  EXPECT_TRUE(errors::IsNotFound(env.NewWritableFile(pipe).status())) << "nobody reads";
+  EXPECT_TRUE(errors::IsNotFound(env.NewWritableFile(pipe).status())) << "the pipe has no reader";
   EXPECT_EQ(WriteFileAtomically(env, "/dev/null", "gone"), Status());
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
   const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -131,7 +131,7 @@ void DeleteStaleTemporaries(Env& env, const std::string& path) {
     const std::string file = folder + name;
     const auto stat = env.Stat(file);
     if (!stat.ok() || stat->is_directory || (!can_ask && !IsOld(*stat))) continue;
-    env.DeleteFile(file).IgnoreError("only room is lost");
+    env.DeleteFile(file).IgnoreError("only disk space is lost");
   }
 }
 

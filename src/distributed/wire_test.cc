@@ -300,7 +300,7 @@ TEST_F(WireTest, StepsAreTracedForAsLongAsThatWasAsked) {
     return Fixed64(1, bits);
   };
   EXPECT_EQ(Good(Method::kTracing, Bytes(1, duration(600) + Int(2, 1))), "");
-  EXPECT_EQ(Good(Method::kRunGraph, run + Int(2, 8)), "") << "the master has asked for nothing";
+  EXPECT_EQ(Good(Method::kRunGraph, run + Int(2, 8)), "") << "the master has requested nothing";
   EXPECT_EQ(Good(Method::kTracing, ""), "");
   EXPECT_EQ(Good(Method::kRunGraph, run + Int(2, 9)), "");
   // LabeledStepStats 1: step 1, StepStats 2 with DeviceStepStats 1: device 1, NodeExecStats 2: name 1.

@@ -149,7 +149,7 @@ TEST_F(StepTraceTest, NodesSayWhenTheyWereReadyAndWhatMemoryTheyTook) {
     const NodeStats& keep = stats.nodes[1];
     EXPECT_EQ(make.node, "make");
     EXPECT_EQ(make.scheduled_ns, 0);
-    EXPECT_EQ(keep.scheduled_ns, make.end_ns) << "ready as soon as its input was there";
+    EXPECT_EQ(keep.scheduled_ns, make.end_ns) << "ready as soon as its input was available";
     EXPECT_LE(keep.scheduled_ns, keep.start_ns);
 
     EXPECT_EQ(make.memory.requested_bytes, 4000 + 2000 + 2 * kHeader);

@@ -33,7 +33,7 @@ std::string HostName() {
 EventWriter::EventWriter(Env& env, std::string prefix, Options options)
     : env_(env), prefix_(std::move(prefix)), options_(std::move(options)) {}
 
-EventWriter::~EventWriter() { Close().IgnoreError("a writer that cares calls Close itself"); }
+EventWriter::~EventWriter() { Close().IgnoreError("a caller that needs the status calls Close itself"); }
 
 StatusOr<std::unique_ptr<EventWriter>> EventWriter::Open(Env& env, const std::string& prefix) {
   return Open(env, prefix, Options());

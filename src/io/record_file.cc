@@ -186,7 +186,7 @@ RecordWriter::RecordWriter(WritableFile& file, Compression compression) : file_(
   if (compression != Compression::kNone) deflater_ = std::make_unique<Deflater>(compression);
 }
 
-RecordWriter::~RecordWriter() { Close().IgnoreError("a writer that cares calls Close itself"); }
+RecordWriter::~RecordWriter() { Close().IgnoreError("a caller that needs the status calls Close itself"); }
 
 Status RecordWriter::Append(std::string_view bytes) {
   return deflater_ == nullptr ? file_.Append(bytes) : deflater_->Deflate(bytes, false, file_);

@@ -46,7 +46,7 @@ void SessionTensors::Keep(ResourceManager& step_resources, std::span<const std::
     const auto offered = step_resources.Lookup<OfferedTensor>(kOffered, node);
     // A node may be fetched twice, and two that fetch it at once may both find it here.
     if (!offered.ok()) continue;
-    step_resources.Delete<OfferedTensor>(kOffered, node).IgnoreError("another call may have been quicker");
+    step_resources.Delete<OfferedTensor>(kOffered, node).IgnoreError("another call may have been first");
     MutexLock lock(mu_);
     tensors_.try_emplace((*offered)->handle, (*offered)->value);
   }

@@ -525,7 +525,7 @@ TEST(TaskStepsTest, AStepThatOnlyAWaitingTaskHasNamedGoesWhenItGivesUp) {
   steps.CleanUpUnlessRun(2);
   EXPECT_EQ(steps.size(), 1u) << "a partition has it";
   steps.CleanUpUnlessRun(3);
-  EXPECT_TRUE(steps.Find(3).ok()) << "a step that nobody has named is not ended";
+  EXPECT_TRUE(steps.Find(3).ok()) << "a step without a request is not ended";
 }
 
 TEST(StepIdsTest, AreRandomAndHaveTheReservedByteOfTensorFlow) {

@@ -133,7 +133,7 @@ Status MonitoredSession::CloseSession() {
   }
   // Ends runs of remaining threads.
   if (session_ != nullptr && session_->session() != nullptr) {
-    session_->session()->Close().IgnoreError("what matters has been run");
+    session_->session()->Close().IgnoreError("the required part has run");
   }
   coordinator_ = nullptr;
   session_ = nullptr;

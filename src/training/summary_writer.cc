@@ -175,7 +175,7 @@ SummaryWriter::SummaryWriter(std::unique_ptr<State> state) : state_(std::move(st
   state_->thread = std::thread([s = state_.get()] { s->Write(); });
 }
 
-SummaryWriter::~SummaryWriter() { Close().IgnoreError("a program that cares calls Close itself"); }
+SummaryWriter::~SummaryWriter() { Close().IgnoreError("a caller that needs the status calls Close itself"); }
 
 StatusOr<std::unique_ptr<SummaryWriter>> SummaryWriter::Open(const std::string& folder,
                                                              const Options& options) {

@@ -174,7 +174,7 @@ Status Supervisor::ManagedSession(const std::function<Status(ClientSession&)>& b
   RequestStop(body(**session));
   Status status = Stop();
   session_ = nullptr;
-  (*session)->session()->Close().IgnoreError("what matters has been run");
+  (*session)->session()->Close().IgnoreError("the required part has run");
   return status;
 }
 

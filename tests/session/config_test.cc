@@ -182,7 +182,7 @@ std::string TracedOps(Session& session, const std::string& fetch) {
 }
 
 TEST(ConfigTest, FoldedConstantsStayBelowTheLimit) {
-  if (PassesAreOff()) GTEST_SKIP() << "is about what a pass does";
+  if (PassesAreOff()) GTEST_SKIP() << "tests a pass";
   const auto ops = [](const std::string& optimizer) {
     auto options = Config("graph_options { optimizer_options { " + optimizer + " } }");
     EXPECT_TRUE(options.ok());
@@ -197,7 +197,7 @@ TEST(ConfigTest, FoldedConstantsStayBelowTheLimit) {
 }
 
 TEST(ConfigTest, SmallGraphsAreNotChanged) {
-  if (PassesAreOff()) GTEST_SKIP() << "is about what a pass does";
+  if (PassesAreOff()) GTEST_SKIP() << "tests a pass";
   const auto ops = [](const std::string& rewrites) {
     const auto options = Rewrites(rewrites);
     EXPECT_TRUE(options.ok()) << options.status();
@@ -208,8 +208,8 @@ TEST(ConfigTest, SmallGraphsAreNotChanged) {
 }
 
 TEST(ConfigTest, ChecksAreStrippedOnRequest) {
-  if (PassesAreOff()) GTEST_SKIP() << "is about what a pass does";
-  if (NodesAreSpread()) GTEST_SKIP() << "what carries a value to another device stays, a check too";
+  if (PassesAreOff()) GTEST_SKIP() << "tests a pass";
+  if (NodesAreSpread()) GTEST_SKIP() << "nodes that send to another device stay, including checks";
   DefBuilder g;
   g.Const("a", Tensor::Scalar(std::numeric_limits<float>::infinity()));
   (*g.Float("checked", "CheckNumerics", {"a"})->mutable_attr())["message"].set_s("a is");
@@ -420,7 +420,7 @@ TEST(ConfigTest, CpusUseTheBfcAllocatorByOptionOrEnvironment) {
     return devices[0].memory_limit;
   };
   constexpr int64_t kMiB = int64_t{1} << 20;
-  EXPECT_EQ(*limit({}), 256 * kMiB) << "what TensorFlow says of a CPU";
+  EXPECT_EQ(*limit({}), 256 * kMiB) << "as in TensorFlow for a CPU";
   SessionOptions by_option;
   by_option.cpu_bfc_limit_bytes = 8 * kMiB;
   EXPECT_EQ(*limit(by_option), 8 * kMiB);

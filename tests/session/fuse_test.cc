@@ -204,7 +204,7 @@ TEST(Fusion, AResidualThatIsBroadcastGivesTheWiderShape) {
 }
 
 TEST(Fusion, ABadBiasIsAnErrorThatNamesTheNode) {
-  if (PassesAreOff()) GTEST_SKIP() << "is about what a pass does";
+  if (PassesAreOff()) GTEST_SKIP() << "tests a pass";
   if (NodesAreSpread()) GTEST_SKIP() << "nodes on two devices are not fused";
   Fusion f(1);
   f.MatMul(false, false);

@@ -121,7 +121,7 @@ double LargestDifference(const Tensor& a, const Tensor& b) {
 }
 
 TEST(MixedPrecisionTest, FactorsAreRoundedAndNothingElse) {
-  if (PassesAreOff()) GTEST_SKIP() << "is about what a pass does";
+  if (PassesAreOff()) GTEST_SKIP() << "tests a pass";
   for (const Case& c : kCases) {
     DefBuilder g;
     g.Placeholder("a");
@@ -172,7 +172,7 @@ TEST(MixedPrecisionTest, Bfloat16TensorsAreSummedAsFloats) {
 }
 
 TEST(MixedPrecisionTest, VariablesStayFloatsAndTheirChangesAreSeen) {
-  if (PassesAreOff()) GTEST_SKIP() << "is about what a pass does";
+  if (PassesAreOff()) GTEST_SKIP() << "tests a pass";
   DefBuilder g;
   g.Placeholder("x");
   g.Placeholder("new");

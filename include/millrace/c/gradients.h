@@ -50,7 +50,7 @@ typedef struct Millrace_GradientOptions {
   const TF_Output* stop_gradients; /* gradients do not flow through the operations of these tensors */
   int num_stop_gradients;
   unsigned char colocate; /* colocate_gradients_with_ops: new nodes are colocated with the operation */
-  unsigned char gate;     /* gate_gradients: the gradients of an operation are used when all are there */
+  unsigned char gate;     /* gate_gradients: the gradients of an operation are used once all are computed */
   unsigned char zeros;    /* unconnected_gradients: zeros of the x's shape instead of none */
   unsigned char int_flow; /* gradients flow through integer tensors too, as in TF_AddGradients */
   int aggregation;

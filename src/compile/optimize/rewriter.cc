@@ -96,7 +96,7 @@ void Rewriter::InferShapes() {
   const auto order = TopologicalOrder(*graph_);
   if (!order.ok()) return;
   for (const Node* node : *order) {
-    if (node->IsOp()) shapes_->AddNode(*node).IgnoreError("an unknown shape only means that less is done");
+    if (node->IsOp()) shapes_->AddNode(*node).IgnoreError("an unknown shape only prevents some rewrites");
   }
 }
 
@@ -194,7 +194,7 @@ Node* Rewriter::Add(const Node& like, std::string_view suffix, std::string_view 
   node->set_assigned_device_index(like.assigned_device_index());
   for (size_t i = 0; i < inputs.size(); ++i)
     graph_->AddEdge(inputs[i].node, inputs[i].output, node, static_cast<int>(i));
-  if (shapes_) shapes_->AddNode(*node).IgnoreError("an unknown shape only means that less is done");
+  if (shapes_) shapes_->AddNode(*node).IgnoreError("an unknown shape only prevents some rewrites");
   return node;
 }
 
@@ -210,7 +210,7 @@ Node* Rewriter::AddConst(const Node& like, std::string_view suffix, Tensor value
   Node* node = graph_->AddNodeWithProps(graph_->NewName(StrCat(like.name(), "/", suffix)), *std::move(made));
   node->set_assigned_device_index(like.assigned_device_index());
   for (Node* wait : after) graph_->AddControlEdge(wait, node);
-  if (shapes_) shapes_->AddNode(*node).IgnoreError("an unknown shape only means that less is done");
+  if (shapes_) shapes_->AddNode(*node).IgnoreError("an unknown shape only prevents some rewrites");
   return node;
 }
 

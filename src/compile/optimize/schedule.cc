@@ -247,7 +247,7 @@ StatusOr<int> ScheduleForMemory(std::unique_ptr<Graph>* graph) {
   ShapeRefiner shapes(**graph);
   for (const Node* node : order) {
     if (node->traits().is_control_flow) return 0;
-    shapes.AddNode(*node).IgnoreError("what isn't known doesn't count");
+    shapes.AddNode(*node).IgnoreError("unknown values are not counted");
   }
   std::vector<Model> models;
   for (const int64_t dim : kUnknownDims) models.emplace_back(order, shapes, dim);

@@ -72,7 +72,7 @@ void DeleteOldData(Env& env, const std::string& prefix, int64_t num_shards) {
     int64_t n;
     if (!IsDataFile(name, base, &n) || n == num_shards) continue;
     const std::string path = prefix.substr(0, prefix.size() - base.size()) + name;
-    env.DeleteFile(path).IgnoreError("only room is lost");
+    env.DeleteFile(path).IgnoreError("only disk space is lost");
   }
 }
 

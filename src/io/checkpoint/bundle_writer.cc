@@ -21,8 +21,8 @@ StatusOr<std::unique_ptr<BundleWriter>> BundleWriter::Open(Env& env, std::string
 
 BundleWriter::~BundleWriter() {
   if (finished_) return;
-  file_->Close().IgnoreError("the file goes");
-  env_.DeleteFile(data_path_).IgnoreError("only room is lost");
+  file_->Close().IgnoreError("the file is deleted anyway");
+  env_.DeleteFile(data_path_).IgnoreError("only disk space is lost");
 }
 
 Status BundleWriter::AddEntry(std::string key, const Tensor& tensor) {
