@@ -54,7 +54,7 @@ def best_of(function: Callable[[int], None], count: int, repetitions: int = 5) -
 
 
 def cases() -> dict[str, tuple[Callable[[], float], str]]:
-    """Functions that measure, with the unit of what they give in seconds."""
+    """Functions that measure, with the unit of what they return in seconds."""
     import millrace as tf
 
     def adds(count: int) -> None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs pytest on folders with the package of a build folder; ends with 77 and a reason if the package is not there.
+"""Runs pytest on folders with the package of a build folder; ends with 77 and a reason if the package does not exist.
 
     run_tests.py --tree build/release/python FOLDER... [-- OPTIONS OF PYTEST]
 """

@@ -107,7 +107,7 @@ PyObject* ScalarNew(PyTypeObject* /*type*/, PyObject* args, PyObject* kwargs) {
   return BitsOfNumber(value, &bits) ? NewScalar(bits) : nullptr;
 }
 
-// Six digits where they identify the float, else nine.
+// Six digits where they identify the float uniquely, else nine.
 void WriteFloat(float value, char* text, size_t size) {
   std::snprintf(text, size, "%.*g", FLT_DIG, static_cast<double>(value));
   if (std::strtof(text, nullptr) != value && !std::isnan(value)) {

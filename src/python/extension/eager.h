@@ -41,7 +41,7 @@ EagerThread& ThisThread();
 // listens.
 extern bool record_everything;
 
-// The process has one, which is made on first use; null with an exception.
+// The process has one, which is made at its first use; null with an exception.
 TFE_Context* EagerContextOf();
 
 // An op that is being put together.

@@ -153,7 +153,7 @@ void Callback(Millrace_GradientCall* call, TF_Status* status) {
   if (Millrace_GraphNumIds(call->graph) == before) KeepOperations(call);
 }
 
-// Python may have read inputs and shapes of operations before the engine was done with them.
+// Python may have read inputs and shapes of operations before the engine had completed them.
 void ForgetInputs(GraphObject* graph, int first) {
   for (auto id = static_cast<size_t>(first); id < graph->operations->size(); ++id) {
     PyObject* op = (*graph->operations)[id];

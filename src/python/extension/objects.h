@@ -31,7 +31,7 @@ struct OperationObject {
   TF_Operation* op;
   PyObject* name;
   PyObject* outputs;   // list of tensors
-  PyObject* inputs;    // tuple of tensors; null: not yet read
+  PyObject* inputs;    // tuple of tensors; null: not read yet
   PyObject* context;   // of control flow
   PyObject* original;  // operation that this one's gradient is of, or None
   void* stack;         // StackOfCalls: where it was made
@@ -44,7 +44,7 @@ struct TensorObject {
   int index;
   int dtype_number;
   PyObject* dtype;
-  PyObject* shape;  // TensorShape; null: not yet read
+  PyObject* shape;  // TensorShape; null: not read yet
   PyObject* dict;
   PyObject* weak_references;
 };

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of the parts of TensorFlow that are left out: they can be imported; their use raises an error.
+"""Modules of the parts of TensorFlow that are not implemented: they can be imported; their use raises an error.
 
 A program that imports `tensorflow.python.keras.layers`, among other modules, runs until it uses the module.
 """
@@ -32,7 +32,7 @@ _ABSENT = {
 
 
 class _Missing(type):
-    """The class of names that are left out: such a name may be a base class, calls of it are errors."""
+    """The class of names that are not implemented: such a name may be a base class, calls of it are errors."""
 
     _text = ""
 
@@ -55,7 +55,7 @@ def _package_of(name: str) -> str | None:
 def _missing(module: str, name: str) -> Any:
     shown = "tensorflow.python.%s.%s" % (module, name)
     package = _package_of(module) or ""
-    text = "%s is not there: Millrace leaves tensorflow.python.%s out. Nearest to it: %s" % (
+    text = "%s: Millrace does not implement tensorflow.python.%s. Use %s instead" % (
         shown, package, _ABSENT[package],
     )  # fmt: skip
     return _Missing(name, (), {"_text": text, "__doc__": text, "__module__": _PREFIX + module})
@@ -65,7 +65,7 @@ class _Loader(importlib.abc.Loader):
     """Makes a module whose names are all missing."""
 
     def create_module(self, spec: Any) -> Any:
-        module = types.ModuleType(spec.name, "Left out.")
+        module = types.ModuleType(spec.name, "Not implemented.")
         module.__path__ = []
         return module
 

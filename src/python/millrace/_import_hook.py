@@ -47,7 +47,7 @@ class _Root(importlib.abc.Loader):
 
 
 class _Alias(importlib.abc.Loader):
-    """Gives a module that is there under another name."""
+    """Loads an existing module under another name."""
 
     def __init__(self, name: str) -> None:
         self._name = name

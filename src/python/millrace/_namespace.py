@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The public names: modules `millrace`, `millrace.nn`, ... give each name when it is asked for.
+"""The public names: modules `millrace`, `millrace.nn`, ... resolve each name when it is first used.
 
 The table `_public_names.txt` has a row for each: "nn.relu millrace.python.ops.gen_nn_ops relu"; a row without
 symbol is for a module. `_contrib_names.txt` has those of `contrib`, written by hand: "rnn.GRUCell
@@ -23,7 +23,7 @@ _V2 = "compat.v2"
 # Public module -> {name: "module symbol", or None for a module of public names}.
 _modules: dict[str, dict[str, str | None]] = {}
 
-# Names of TensorFlow 1.15 that this package leaves out, and the closest alternatives.
+# Names of TensorFlow 1.15 that this package does not implement, and the closest alternatives.
 _ABSENT = {
     "keras": "tf.layers, tf.losses, tf.metrics and tf.train",
     "estimator": "tf.train.MonitoredTrainingSession",
@@ -148,7 +148,7 @@ def _missing(module: str, name: str) -> AttributeError:
     plain = public[len(_V1) + 1 :] if public.startswith((_V1 + ".", _V2 + ".")) else public
     if plain in _ABSENT:
         return AttributeError(
-            "module %r has no attribute %r: Millrace leaves tf.%s out. Nearest to it is %s"
+            "module %r has no attribute %r: Millrace does not implement tf.%s. Use %s instead"
             % (_shown(module), name, plain, _ABSENT[plain])
         )
     if public.startswith("contrib"):
@@ -173,7 +173,7 @@ def _missing_contrib(module: str, name: str) -> AttributeError:
         % (
             _shown(module),
             name,
-            "Nearest in core: " + ", ".join(near) if near else "Core has nothing like it",
+            "Similar names in core: " + ", ".join(near) if near else "Core has no similar name",
         )
     )
 
@@ -297,7 +297,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _ModuleAlias(importlib.abc.Loader):
-    """Gives a module that is there under another name."""
+    """Loads an existing module under another name."""
 
     def __init__(self, home: str) -> None:
         self._home = home

@@ -130,7 +130,7 @@ def difference(owner: Any, member: Member, is_class: bool) -> str | None:
         try:
             getattr(owner, member.name)
             return None
-        except Exception:  # noqa: BLE001: whatever an attribute raises, it is not there
+        except Exception:  # noqa: BLE001: an attribute that raises counts as missing
             return "missing"
     if member.arguments is None:
         return None

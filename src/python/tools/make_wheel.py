@@ -5,7 +5,7 @@
     make_wheel.py --tree build/release/python --library build/release/lib/libmillrace_c.so --names src/python/tensorflow_name
                   --version 0.2.0 --out build/release/dist
 
-Two wheels: `millrace`, with the engine's library inside, and `millrace-tensorflow`, which only gives Millrace the name
+Two wheels: `millrace`, with the engine's library inside, and `millrace-tensorflow`, which only makes Millrace importable under the name
 `tensorflow` and is installed where programs are not started with `python -m millrace`.
 """
 from __future__ import annotations

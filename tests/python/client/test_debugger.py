@@ -44,7 +44,7 @@ def test_values_of_tensors(tmp_path):
         np.testing.assert_array_equal(dump.get_tensors("w", 0, "DebugIdentity")[0], [[38.0], [-10.0]])
         np.testing.assert_array_equal(dump.get_tensors("v", 0, "DebugIdentity")[0], [[10.0], [-4.0]])
         np.testing.assert_array_equal(dump.get_tensors("scope/out", 0, "DebugIdentity")[0], values)
-        # The session goes on without the debugger.
+        # The session continues without the debugger.
         np.testing.assert_array_equal(session.run(out, {x: np.eye(2)}), [[10.0], [0.0]])
     assert dump.devices() == [CPU]
     assert dump.node_op_type("w") == "MatMul"

@@ -26,9 +26,9 @@ def test_all_names_lead_somewhere() -> None:
     assert not missing
 
 
-def test_missing_names_say_what_is_nearest() -> None:
+def test_missing_names_list_similar_ones() -> None:
     with pytest.raises(
-        AttributeError, match="of tf.contrib Millrace has only .* Nearest in core: .*tf.nn.ctc_loss"
+        AttributeError, match="of tf.contrib Millrace has only .* Similar names in core: .*tf.nn.ctc_loss"
     ):
         tf.contrib.layers.ctc_los
     with pytest.raises(ImportError, match="has no attribute 'timeseries'"):

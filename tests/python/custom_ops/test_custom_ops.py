@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ops of one's own: compiled with the flags that tf.sysconfig gives, loaded, and run."""
+"""User-defined ops: compiled with the flags of tf.sysconfig, loaded, and run."""
 
 import os
 import subprocess

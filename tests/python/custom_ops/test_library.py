@@ -79,7 +79,7 @@ def test_random_numbers_are_those_of_the_random_ops(ops, dtype):
             else {"dtype": dtype}
         )
         core = expected(shape=[101], seed=7, seed2=9, **bounds)
-        for _ in range(2):  # each run goes on in the stream
+        for _ in range(2):  # each run continues the stream
             np.testing.assert_array_equal(*session.run([ours, core]))
         if not dtype.is_integer:
             normal = ops.custom_random(101, T=dtype, seed=7, seed2=9, normal=True)

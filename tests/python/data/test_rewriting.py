@@ -311,7 +311,7 @@ def snapshot(dataset, path, **kwargs):
 
 
 def counted(path):
-    """Numbers, and a file with as many lines as were asked for."""
+    """Numbers, and a file with one line for each requested element."""
 
     def count(value):
         with open(path, "a") as file:

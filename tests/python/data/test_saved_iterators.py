@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Iterators that are saved and restored go on where they were, by the base of TensorFlow's tests of it."""
+"""Iterators that are saved and restored continue where they were, by the base of TensorFlow's tests of it."""
 from __future__ import annotations
 
 from typing import Any

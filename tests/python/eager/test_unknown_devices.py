@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Ops and tensors on devices that are not there."""
+"""Ops and tensors on devices that do not exist."""
 import subprocess
 import sys
 

@@ -53,9 +53,9 @@ def test_tensorflow_is_millrace() -> None:
 
 
 @pytest.mark.parametrize("name", ["keras", "estimator", "feature_column", "distribute", "lite", "autograph"])
-def test_what_is_left_out_is_said(name: str) -> None:
+def test_missing_modules_name_alternatives(name: str) -> None:
     assert not hasattr(millrace, name)
-    with pytest.raises(AttributeError, match="Millrace leaves tf.%s out. Nearest to it is tf\\." % name):
+    with pytest.raises(AttributeError, match="Millrace does not implement tf.%s. Use tf\\." % name):
         getattr(millrace, name)
 
 
@@ -65,7 +65,7 @@ def test_contrib() -> None:
     assert millrace.contrib.framework.get_or_create_global_step is millrace.train.get_or_create_global_step
     with pytest.raises(AttributeError, match="'tensorflow.contrib' has no attribute 'nothing'"):
         millrace.contrib.nothing
-    with pytest.raises(AttributeError, match="Nearest in core: tf.layers.conv2d"):
+    with pytest.raises(AttributeError, match="Similar names in core: tf.layers.conv2d"):
         millrace.contrib.rnn.conv2d
 
 

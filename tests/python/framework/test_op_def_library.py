@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""apply_op: conversion of arguments, attributes that inputs tell, and the texts of errors."""
+"""apply_op: conversion of arguments, attributes inferred from inputs, and the texts of errors."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes that depend on values which the graph alone tells."""
+"""Shapes that depend on values which are known from the graph alone."""
 
 import millrace as tf
 import numpy as np

@@ -410,7 +410,7 @@ def test_threads_wait_for_gradients_of_their_graph(session: Any) -> None:
     def _slow(op: Any, grad: Any) -> Any:
         started.set()
         for _ in range(100):
-            time.sleep(0.001)  # lets the other thread go on
+            time.sleep(0.001)  # lets the other thread run
         return grad * 2.0
 
     x = tf.constant(1.0)

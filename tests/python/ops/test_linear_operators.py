@@ -42,7 +42,7 @@ def circulant(spectrum: Any, dtype: Any) -> Any:
 
 
 def make_cases() -> dict[str, Callable[[Any], Any]]:
-    """Name -> function of a random state that gives (operator, dense matrix)."""
+    """Name -> function of a random state that returns (operator, dense matrix)."""
 
     def diag(rng: Any) -> Any:
         d = rng.rand(2, 3) + 1

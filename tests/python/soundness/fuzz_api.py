@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls every public function with random values: each call must give something or raise an exception.
+"""Calls every public function with random values: each call must return or raise an exception.
 
     PYTHONPATH=build/release/python /usr/bin/python3 tests/python/soundness/fuzz_api.py [--calls N] [--seed S] [--only REGEX]
 

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every op with random attributes and inputs that fit its declaration: each step must give something or an error.
+"""Runs every op with random attributes and inputs that fit its declaration: each step must return results or an error.
 
     PYTHONPATH=build/release/python /usr/bin/python3 tests/python/soundness/fuzz_ops.py [--steps N] [--seed S] [--only REGEX]
 
 A call that ran is kept and changed a little, one input or one attribute at a time, so that later calls come far into the kernels.
-The steps run in a child process. Its crash or hang is shown with the call that caused it, and the next child goes on.
+The steps run in a child process. Its crash or hang is shown with the call that caused it, and the next child continues.
 """
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_state_file(tmp_path):
     state = tf.train.get_checkpoint_state(save_dir)
     assert state.model_checkpoint_path == paths[1] and list(state.all_model_checkpoint_paths) == paths[:2]
     assert tf.train.get_checkpoint_state(str(tmp_path / "none")) is None
-    assert tf.train.latest_checkpoint(save_dir) is None  # The files are not there.
+    assert tf.train.latest_checkpoint(save_dir) is None  # The files do not exist.
     with pytest.raises(ValueError, match="must match checkpoint paths"):
         tf.train.generate_checkpoint_state_proto(
             save_dir, paths[1], all_model_checkpoint_paths=[paths[0]], all_model_checkpoint_timestamps=[1.0]

@@ -138,7 +138,7 @@ def test_synchronous_replicas_end_soon(cluster, tmp_path, late):
 
 
 def test_the_next_in_line_becomes_the_chief(cluster, tmp_path):
-    """The first worker gives up; the second one goes on with its variables, and saves."""
+    """The first worker gives up; the second one continues with its variables, and saves."""
     spec, servers = cluster
 
     def make(task, folder, lease_secs):

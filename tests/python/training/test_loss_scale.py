@@ -105,7 +105,7 @@ def test_sessions_use_mixed_precision_when_it_is_enabled():
         try:
             assert product() == mixed
             assert product(off) == value[0, 0]
-            # What the engine is asked for does not depend on the processor.
+            # The requested options do not depend on the processor.
             for config, wanted in ((None, 1), (tf.ConfigProto(), 1), (off, 2)):
                 with tf.Session(config=config) as sess:
                     assert sess._config.graph_options.rewrite_options.auto_mixed_precision == wanted

@@ -1,4 +1,4 @@
-# The extension module: its classes and functions, whose arguments the sources in src/python/extension tell.
+# The extension module: its classes and functions, whose arguments are defined by the sources in src/python/extension.
 from typing import Any
 
 class GraphBase:

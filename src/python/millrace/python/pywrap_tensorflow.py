@@ -109,7 +109,7 @@ def TFE_Py_Execute(  # noqa: N802
 
 
 def TFE_Py_UID() -> int:  # noqa: N802
-    """A number that no other call gives."""
+    """A number that no other call returns."""
     from millrace.python.framework import ops
 
     return ops.uid()

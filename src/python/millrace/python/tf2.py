@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether `tf.enable_v2_behavior` asked for the behaviour of TensorFlow 2."""
+"""Whether `tf.enable_v2_behavior` enabled the behaviour of TensorFlow 2."""
 from __future__ import annotations
 
 _enabled = False

@@ -246,7 +246,7 @@ def batch_norm(
     """
     if batch_weights is not None or zero_debias_moving_mean:
         raise ValueError(
-            "batch_weights and zero_debias_moving_mean are not there; see tf.layers.batch_normalization"
+            "batch_weights and zero_debias_moving_mean are not implemented; see tf.layers.batch_normalization"
         )
     if data_format not in ("NCHW", "NHWC"):
         raise ValueError("data_format has to be either NCHW or NHWC.")

@@ -405,7 +405,7 @@ class AttentionCellWrapper(rnn_cell_impl.RNNCell):
         if attn_length <= 0:
             raise ValueError("attn_length should be greater than zero, got %s" % str(attn_length))
         if not state_is_tuple:
-            raise ValueError("States must be tuples: state_is_tuple=False is not there")
+            raise ValueError("States must be tuples: state_is_tuple=False is not implemented")
         self._cell = cell
         self._attn_length = attn_length
         self._attn_size = cell.output_size if attn_size is None else attn_size

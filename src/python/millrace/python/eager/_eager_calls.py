@@ -20,7 +20,7 @@ _FRAMES = frozenset(("Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopC
 
 
 def call(concrete: Any, inputs: list[Any]) -> list[Any]:
-    """Calls a ConcreteFunction; tapes that watch an input are told."""
+    """Calls a ConcreteFunction; the call is recorded on tapes that watch an input."""
     graph = concrete.graph
     if tape.could_possibly_record():
         tape.variables_accessed(v for v in graph.variables if v.trainable)
@@ -117,7 +117,7 @@ class Differentiable:
 
     def __init__(self, concrete: Any) -> None:
         if getattr(concrete.graph, "_gradient_functions", None):
-            # Functions of custom gradients know the tensors of this graph.
+            # Functions of custom gradients refer to tensors of this graph.
             graph, inputs = concrete.graph, concrete._ordered_inputs()
         else:
             graph = _copy_of(concrete)

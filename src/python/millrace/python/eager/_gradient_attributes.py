@@ -38,7 +38,7 @@ def op_attr_type(op_type: str, attr_name: str) -> Any:
 
 
 def make_attr(attr_type: Any, value: Any) -> Any:
-    """An attribute's value as `op.get_attr` gives it.
+    """An attribute's value as `op.get_attr` returns it.
 
     Args:
       attr_type: TF_ATTR_..., in a list for a list of values.

@@ -108,7 +108,7 @@ def val_and_grad_function(f: Any, params: Any = None) -> Any:
 
 
 def make_vjp(f: Any, params: Any = None, persistent: bool = True) -> Any:
-    """A function that returns the result of `f` and a function of its gradient, which gives those of the arguments."""
+    """A function that returns the result of `f` and a function of its gradient, which returns those of the arguments."""
 
     def decorated(*args: Any, **kwds: Any) -> Any:
         parameter_positions = _get_arg_spec(f, params, args)

@@ -11,7 +11,7 @@ class Executor:
         self._handle = handle
 
     def is_async(self) -> bool:
-        """Whether the program asked for an asynchronous executor."""
+        """Whether the executor is asynchronous."""
         return bool(self._handle)
 
     def handle(self) -> object:

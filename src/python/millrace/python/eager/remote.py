@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 _TEXT = (
-    "%s is not there: Millrace executes eager ops in its own process. "
-    "Nearest to it: tf.Session with the target of a tf.train.Server."
+    "%s is not implemented: Millrace executes eager ops in its own process. "
+    "Use tf.Session with the target of a tf.train.Server instead."
 )
 
 

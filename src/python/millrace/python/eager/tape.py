@@ -127,7 +127,7 @@ def record_operation(
     backward_function: Any,
     forward_function: Any = None,
 ) -> None:
-    """Tells the tapes of tensors whose gradients `backward_function(*output_gradients)` computes."""
+    """Records on the tapes tensors whose gradients `backward_function(*output_gradients)` computes."""
     del op_type, forward_function
     if not _state.active or not _eager():
         return

@@ -373,7 +373,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         """The graph as a GraphDef.
 
         Args:
-          from_version: leave out the operations that were there at this version.
+          from_version: leave out the operations that existed at this version.
           add_shapes: give each node the attribute `_output_shapes`.
         """
         return self._as_graph_def(from_version, add_shapes)[0]

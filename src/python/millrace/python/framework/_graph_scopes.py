@@ -116,7 +116,7 @@ class GraphScopes(_Base):
 
     @contextmanager
     def device(self, device_name_or_function: Any) -> Iterator[None]:
-        """Operations made in the context ask for a device: a name, a DeviceSpec, a function of the operation, or None."""
+        """Requests a device for operations made in the context: a name, a DeviceSpec, a function of the operation, or None."""
         self._add_device_to_stack(device_name_or_function)
         old = self._stacks.devices
         self._slow_reasons += 1
@@ -265,7 +265,7 @@ class GraphScopes(_Base):
 
     @contextmanager
     def _attr_scope(self, attr_map: dict[str, Any]) -> Iterator[None]:
-        """Operations made in the context get attributes: AttrValues, functions of a NodeDef that give one, or None."""
+        """Operations made in the context get attributes: AttrValues, functions of a NodeDef that return one, or None."""
         if not isinstance(attr_map, dict):
             raise TypeError("attr_map must be a dictionary mapping strings to Callable or AttrValue")
         from millrace.core.framework import attr_value_pb2
@@ -390,7 +390,7 @@ class GraphScopes(_Base):
 
 
 class _DeviceStack:
-    """A view of the stack of device scopes, innermost first when asked for objects."""
+    """A view of the stack of device scopes, whose objects are in the order innermost first."""
 
     def __init__(self, entries: list[Any]) -> None:
         self.entries = entries

@@ -37,7 +37,7 @@ class CompositeTensor:
 
 
 def is_composite_or_composite_value(tensor: Any) -> bool:
-    """Whether a value is a CompositeTensor, or what running one gives."""
+    """Whether a value is a CompositeTensor, or what running one returns."""
     return isinstance(tensor, CompositeTensor) or type(tensor).__name__ in (
         "SparseTensorValue",
         "IndexedSlicesValue",

@@ -171,7 +171,7 @@ class DeviceSpecV1(DeviceSpecV2):
         self._device_index = _as_int_or_none(device_index)
 
     def parse_from_string(self, spec: str) -> Any:
-        """Sets all parts to those of a text; gives this object."""
+        """Sets all parts to those of a text; returns this object."""
         self._job, self._replica, self._task, self._device_type, self._device_index = _parse(spec)
         return self
 

@@ -128,12 +128,10 @@ InvalidArgumentError = _make(
 DeadlineExceededError = _make(
     "DeadlineExceededError", DEADLINE_EXCEEDED, "The time was up before the work was done."
 )
-NotFoundError = _make(
-    "NotFoundError", NOT_FOUND, "A file, or another thing that was asked for, is not there."
-)
-AlreadyExistsError = _make("AlreadyExistsError", ALREADY_EXISTS, "What was to be made is there already.")
+NotFoundError = _make("NotFoundError", NOT_FOUND, "A file, or another requested object, does not exist.")
+AlreadyExistsError = _make("AlreadyExistsError", ALREADY_EXISTS, "The object to be created exists already.")
 PermissionDeniedError = _make("PermissionDeniedError", PERMISSION_DENIED, "The caller may not do that.")
-UnauthenticatedError = _make("UnauthenticatedError", UNAUTHENTICATED, "The caller did not show who it is.")
+UnauthenticatedError = _make("UnauthenticatedError", UNAUTHENTICATED, "The caller sent no valid credentials.")
 ResourceExhaustedError = _make(
     "ResourceExhaustedError", RESOURCE_EXHAUSTED, "Memory, or something else, ran out."
 )

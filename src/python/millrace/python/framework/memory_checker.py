@@ -26,7 +26,7 @@ class MemoryChecker:
         self._snapshots.append(len(gc.get_objects()))
 
     def report(self) -> None:
-        """Nothing is printed: the checks tell."""
+        """Prints nothing: the checks report leaks."""
 
     def assert_no_leak_if_all_possible_except_list(self, whitelist: Any) -> None:
         """AssertionError if each snapshot has more objects than the one before."""

@@ -221,7 +221,7 @@ def _is_empty(shape: Any) -> bool:
 def _sized_array(
     values: Any, dtype: Any, shape: Any, verify_shape: bool, allow_broadcast: bool
 ) -> tuple[np.ndarray[Any, Any], Any, Any]:
-    """An array with the elements, the DType, and the shape that is asked for, which may have more elements."""
+    """An array with the elements, the DType, and the requested shape, which may have more elements."""
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
     array, found = _basic_array(values, dtype)

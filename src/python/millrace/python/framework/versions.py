@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The versions that programs ask for: those of the TensorFlow whose interface this is."""
+"""The versions that programs query: those of the TensorFlow whose interface this is."""
 from millrace import _version
 
 __version__ = VERSION = "1.15.5"

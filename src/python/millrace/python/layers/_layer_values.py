@@ -135,7 +135,7 @@ class LayerValues(module.Module):
 
     @property
     def activity_regularizer(self) -> Any:
-        """The function that gives a loss for outputs, or None."""
+        """The function that returns a loss for outputs, or None."""
         return self._activity_regularizer
 
     @activity_regularizer.setter

@@ -58,7 +58,7 @@ def _first_of(values: Any) -> Any:
 
 
 def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Any:
-    """Packs a list of tensors along a new first axis, copying each as soon as it is there.
+    """Packs a list of tensors along a new first axis, copying each as soon as it is available.
 
     All tensors have the static shape of the first one, which must be fully known.
     """

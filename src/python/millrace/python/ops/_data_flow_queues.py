@@ -270,7 +270,7 @@ class QueueBase:
         return self._call("queue_close", cancel_pending_enqueues=cancel_pending_enqueues, name=name)
 
     def is_closed(self, name: str | None = None) -> Any:
-        """Returns a boolean scalar that tells whether the queue is closed."""
+        """Returns a boolean scalar that is true if the queue is closed."""
         if name is None:
             name = "%s_Is_Closed" % self._name
         return self._call("queue_is_closed", name=name)
@@ -287,7 +287,7 @@ def _listed(ret: Any) -> Any:
 
 
 class RandomShuffleQueue(QueueBase):
-    """A queue that gives elements in a random order."""
+    """A queue that returns elements in a random order."""
 
     def __init__(
         self,
@@ -325,7 +325,7 @@ class RandomShuffleQueue(QueueBase):
 
 
 class FIFOQueue(QueueBase):
-    """A queue that gives elements in the order in which they came."""
+    """A queue that returns elements in the order in which they were added."""
 
     def __init__(
         self,
@@ -378,7 +378,7 @@ class PaddingFIFOQueue(QueueBase):
 
 
 class PriorityQueue(QueueBase):
-    """A queue that gives the element of the lowest priority, an int64 scalar that is its first component."""
+    """A queue that returns the element of the lowest priority, an int64 scalar that is its first component."""
 
     def __init__(
         self,

@@ -166,7 +166,7 @@ def handle_of_new_variable(shape: Any, dtype: Any, name: str) -> Any:
 
 
 def note_read(variable: Any) -> None:
-    """Tells tapes, and the function that is being built, of a read."""
+    """Records a read on tapes, and in the function that is being built."""
     tape.variable_accessed(variable)
     if not context.executing_eagerly():
         graph = ops.get_default_graph()

@@ -88,7 +88,7 @@ _engine.register("gradient_function", _call_function)
 
 
 def declare_missing(graph: Any, message: str) -> bool:
-    """Tells the engine of the gradient, in Python, of the op that an error names; whether there is one."""
+    """Declares to the engine the Python gradient of the op that an error names; returns whether it exists."""
     match = re.search(r"\(op type: (\w+)\)", message)
     if match is None or match.group(1) in getattr(graph, "_declared_gradients", ()):
         return False

@@ -174,7 +174,7 @@ def non_max_suppression_padded(
     pad_to_max_output_size: bool = False,
     name: Optional[str] = None,
 ) -> Any:
-    """Returns (indices, how many are valid): as `non_max_suppression`, padded with 0 when asked for."""
+    """Returns (indices, how many are valid): as `non_max_suppression`, padded with 0 on request."""
     with ops.name_scope(name, "non_max_suppression_padded"):
         iou_threshold = ops.convert_to_tensor(iou_threshold, name="iou_threshold")
         score_threshold = ops.convert_to_tensor(score_threshold, name="score_threshold")

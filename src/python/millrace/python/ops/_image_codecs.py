@@ -35,7 +35,7 @@ def decode_image(
       channels: how many the result has; None: as in the image.
       dtype: the type of the result.
       name: name scope.
-      expand_animations: whether a GIF gives all its frames, [frames, h, w, 3], or the first alone.
+      expand_animations: whether all frames of a GIF are returned, [frames, h, w, 3], or the first alone.
 
     Returns:
       An image [height, width, channels] (a GIF: see above) of `dtype`.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tables from keys to ids with buckets for keys that are not there, and tables out of vocabularies."""
+"""Tables from keys to ids with buckets for missing keys, and tables made from vocabularies."""
 from __future__ import annotations
 
 import collections
@@ -173,7 +173,7 @@ class IdTableWithHashBuckets(_BucketTable):
 
 
 class StaticVocabularyTable(_BucketTable):
-    """Ids of keys out of `initializer`, and for keys that are not there `num_oov_buckets` more."""
+    """Ids of the keys in `initializer`, and `num_oov_buckets` more for missing keys."""
 
     def __init__(
         self, initializer: Any, num_oov_buckets: int, lookup_key_dtype: Any = None, name: Optional[str] = None

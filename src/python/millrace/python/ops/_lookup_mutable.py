@@ -80,7 +80,7 @@ class _MutableTable(LookupInterface):
                 return gen_lookup_ops.lookup_table_size_v2(self.resource_handle)
 
     def remove(self, keys: Any, name: Optional[str] = None) -> Any:
-        """Returns the op that takes `keys` out, if they are there; TypeError when they are of another type."""
+        """Returns the op that removes those of `keys` that exist; TypeError when they are of another type."""
         keys = keys if hasattr(keys, "dtype") else ops.convert_to_tensor(keys, self._key_dtype)
         if dtypes.as_dtype(keys.dtype).base_dtype != self._key_dtype:
             raise TypeError(
@@ -102,7 +102,7 @@ class _MutableTable(LookupInterface):
         return restore(values)
 
     def insert(self, keys: Any, values: Any, name: Optional[str] = None) -> Any:
-        """Returns the op that gives `keys` their `values`."""
+        """Returns the op that sets the `values` of `keys`."""
         with ops.name_scope(name, "%s_lookup_table_insert" % self.name, [self.resource_handle, keys, values]):
             keys = ops.convert_to_tensor(keys, self._key_dtype, name="keys")
             values = ops.convert_to_tensor(values, self._value_dtype, name="values")
@@ -159,7 +159,7 @@ class DenseHashTable(_MutableTable):
 
     Args:
       key_dtype, value_dtype: the types.
-      default_value: what keys that are not there give.
+      default_value: the value of missing keys.
       empty_key, deleted_key: the keys that represent free places; they differ.
       initial_num_buckets: the size at first.
       name: name of the op.

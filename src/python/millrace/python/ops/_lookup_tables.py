@@ -67,7 +67,7 @@ class LookupInterface(tracking.TrackableResource):
 
 
 def split_keys(keys: Any) -> Any:
-    """Returns (dense tensor of keys, function that gives values the form of `keys`)."""
+    """Returns (dense tensor of keys, function that converts values to the form of `keys`)."""
     if isinstance(keys, sparse_tensor.SparseTensorValue):
         keys = sparse_tensor.SparseTensor.from_value(keys)
     if isinstance(keys, sparse_tensor.SparseTensor):
@@ -98,7 +98,7 @@ class InitializableLookupTableBase(LookupInterface):
 
     @property
     def default_value(self) -> Any:
-        """The value of keys that are not there."""
+        """The value of missing keys."""
         return self._default_value
 
     @property
@@ -140,7 +140,7 @@ class InitializableLookupTableBase(LookupInterface):
 
 
 class StaticHashTable(InitializableLookupTableBase):
-    """A hash table filled by `initializer`; keys that are not there give `default_value`."""
+    """A hash table filled by `initializer`; missing keys have `default_value`."""
 
     def __init__(self, initializer: Any, default_value: Any, name: Optional[str] = None):
         self._shared_name = initializer._shared_name if isinstance(initializer, TableInitializerBase) else ""

@@ -165,7 +165,7 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
 
 
 def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Any:
-    """Returns the sum of tensors, adding each as soon as it is there.
+    """Returns the sum of tensors, adding each as soon as it is available.
 
     Args:
       inputs: a list of tensors of one shape and type.

@@ -169,7 +169,7 @@ def mean_per_class_accuracy(
     updates_collections: Any = None,
     name: Optional[str] = None,
 ) -> Tuple[Any, Any]:
-    """Returns (mean over classes of the share of right predictions, op that updates and gives the shares)."""
+    """Returns (mean over classes of the share of right predictions, op that updates and returns the shares)."""
     with variable_scope.variable_scope(name, "mean_accuracy", (predictions, labels, weights)):
         labels = math_ops.cast(ops.convert_to_tensor(labels), dtypes.int64)
         if labels.get_shape().ndims is None or labels.get_shape().ndims > 1:

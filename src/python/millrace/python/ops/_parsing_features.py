@@ -276,7 +276,7 @@ def _process_raw_parameters(
 
 
 def sparse_of(keys: Any, indices: Any, values: Any, shapes: Any) -> list[Any]:
-    """Returns the SparseTensors that an op gives in three lists."""
+    """Returns the SparseTensors whose parts an op returns in three lists."""
     from millrace.python.framework import sparse_tensor
 
     return [

@@ -152,7 +152,7 @@ class BaseResourceVariable(_eager_variables.EagerVariableMembers, variables.Vari
         self._shape = self._shape.merge_with(shape)
 
     def is_initialized(self, name: str | None = None) -> Any:
-        """Returns a boolean scalar that tells whether the variable has a value."""
+        """Returns a boolean scalar that is true if the variable has a value."""
         return gen_resource_variable_ops.var_is_initialized_op(self.handle, name)
 
     def _read_variable_op(self) -> Any:

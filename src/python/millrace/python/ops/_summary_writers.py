@@ -314,7 +314,7 @@ _USER_NAME_PATTERNS = re.compile(r"^[a-z]([-a-z0-9]{0,29}[a-z0-9])?$", re.I)
 def create_db_writer(
     db_uri: Any, experiment_name: Any = None, run_name: Any = None, user_name: Any = None, name: Any = None
 ) -> SummaryWriter:
-    """A writer of a run to an SQLite database, which is made with its tables if it is not there.
+    """A writer of a run to an SQLite database, which is created with its tables if it does not exist.
 
     Args:
       db_uri: a path, or "file:" and a path.

@@ -430,7 +430,7 @@ class VariableV1(Variable):
         aggregation: Any = VariableAggregation.NONE,
         shape: Any = None,
     ) -> None:
-        """Never run: calls of the class make variables of the kind asked for; subclasses have constructors of their own."""
+        """Never run: calls of the class make variables of the requested kind; subclasses have their own constructors."""
         raise NotImplementedError
 
 

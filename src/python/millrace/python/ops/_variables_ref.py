@@ -278,7 +278,7 @@ class RefVariable(VariableV1):
         self.value().set_shape(shape)
 
     def is_initialized(self, name: str | None = None) -> Any:
-        """Returns a boolean scalar that tells whether the variable has a value."""
+        """Returns a boolean scalar that is true if the variable has a value."""
         return state_ops.is_variable_initialized(self, name)
 
     def assign(

@@ -13,7 +13,7 @@ from millrace.python.ops import gen_array_ops
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        ...  # the functions that the generated module gives
+        ...  # the functions of the generated module
 
 else:
     from millrace.python.ops.gen_array_ops import *  # noqa: F401,F403

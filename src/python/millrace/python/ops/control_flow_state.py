@@ -16,7 +16,7 @@ class GradLoopState:
     """Unused, for compatibility: the engine makes the loops of gradients."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("GradLoopState is not there: use tf.gradients, which differentiates loops")
+        raise NotImplementedError("GradLoopState is not implemented: use tf.gradients, which differentiates loops")
 
 
 class ControlFlowState:

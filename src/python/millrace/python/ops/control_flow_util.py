@@ -10,7 +10,7 @@ ENABLE_CONTROL_FLOW_V2 = False
 
 
 def EnableControlFlowV2(graph: Any) -> bool:
-    """Whether conditions and loops become functional ops: where `tf.enable_control_flow_v2` asked for it."""
+    """Whether conditions and loops become functional ops: after `tf.enable_control_flow_v2`."""
     return ENABLE_CONTROL_FLOW_V2 and graph._get_control_flow_context() is None
 
 

@@ -128,7 +128,7 @@ def _used_variables(f: Any, args: Any, kwargs: Any) -> tuple[Any, Any, list[Any]
 
 
 class _watch_reads:
-    """Within it variables that a variable scope gives are noted."""
+    """Within it variables that a variable scope returns are recorded."""
 
     def __enter__(self) -> list[Any]:
         self._read: list[Any] = []
@@ -146,7 +146,7 @@ class _watch_reads:
 
 
 def _eager_mode_decorator(f: Any, *args: Any, **kwargs: Any) -> Any:
-    """Calls `f` and tells tapes of its gradient instead of its operations."""
+    """Calls `f` and records its gradient on tapes instead of its operations."""
     from millrace.python.eager import backprop, tape
 
     with tape.stop_recording(), backprop.GradientTape() as own:

@@ -199,7 +199,7 @@ _CALLS = frozenset(
 
 
 def _note_originals(graph: Any, fresh: list[Any], scope: str) -> None:
-    """Records for new operations the operation whose gradient they are part of, as their names tell."""
+    """Records for new operations the operation whose gradient they are part of, according to their names."""
     nodes = graph._nodes_by_name
     known: dict[str, Any] = {}
     start = len(scope)

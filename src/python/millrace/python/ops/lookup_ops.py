@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        ...  # the functions that the generated module gives
+        ...  # the functions of the generated module
 
 else:
     from millrace.python.ops.gen_lookup_ops import *  # noqa: F401,F403

@@ -149,7 +149,7 @@ class ResourceVariable(BaseResourceVariable):
         self._init_common(handle, initial_value.dtype, shape)
 
     def _make_ops(self, name: str, caching_device: Any) -> None:
-        """Makes the ops that tell whether there is a value, assign the first one, and read it."""
+        """Makes the ops that test for a value, assign the initial one, and read it."""
         handle = self._handle
         with ops.name_scope("IsInitialized"):
             self._is_initialized_op = gen_resource_variable_ops.var_is_initialized_op(handle)

@@ -56,7 +56,7 @@ class _RNNCellWrapperV1(RNNCell):
         self.built = True
 
     def get_config(self) -> Any:
-        """Returns the arguments of the wrapper; the cell is there with its class name and configuration."""
+        """Returns the arguments of the wrapper, with the cell as its class name and configuration."""
         return dict(super().get_config(), cell=_layer_config.serialize(self.cell))
 
     @classmethod

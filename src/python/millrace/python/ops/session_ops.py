@@ -15,7 +15,7 @@ from millrace.python.util import compat
 
 
 class TensorHandle:
-    """A tensor that stays in a session: what running the result of `get_session_handle` gives.
+    """A tensor that stays in a session: what running the result of `get_session_handle` returns.
 
     It is deleted there with the last reference to this object, unless `get_raw_handle` was called.
     """
@@ -80,7 +80,7 @@ class TensorHandle:
 
 
 def get_session_handle(data: Any, name: str | None = None) -> Any:
-    """Returns the op that keeps `data`, a tensor, in the session; a run gives a TensorHandle.
+    """Returns the op that keeps `data`, a tensor, in the session; a run returns a TensorHandle.
 
     Raises:
       TypeError: `data` is no tensor.

@@ -70,7 +70,7 @@ def _is_reference(ref: Any) -> bool:
 
 
 def is_variable_initialized(ref: Any, name: str | None = None) -> Any:
-    """Returns a boolean scalar that tells whether a variable has a value."""
+    """Returns a boolean scalar that is true if a variable has a value."""
     if _is_reference(ref):
         return gen_state_ops.is_variable_initialized(ref=ref, name=name)
     return ref.is_initialized(name=name)

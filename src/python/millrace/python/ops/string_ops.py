@@ -93,7 +93,7 @@ def string_split(
 
 def _check_result_type(result_type: str) -> None:
     if result_type == "RaggedTensor":
-        raise NotImplementedError("result_type='RaggedTensor' is not there; use result_type='SparseTensor'.")
+        raise NotImplementedError("result_type='RaggedTensor' is not implemented; use 'SparseTensor'.")
     if result_type != "SparseTensor":
         raise ValueError("result_type must be 'RaggedTensor' or 'SparseTensor'.")
 
@@ -212,7 +212,7 @@ def _scalar_only(input: Any, function: str) -> Any:
     input = ops.convert_to_tensor(input, dtype=dtypes.string, name="input")
     if input.shape.ndims != 0:
         raise NotImplementedError(
-            "%s of a tensor of rank %s gives a RaggedTensor, which is not there; give it a scalar, or use "
+            "%s of a tensor of rank %s would return a RaggedTensor, which is not implemented; use a scalar, "
             "tf.map_fn or tf.string_split." % (function, input.shape.ndims)
         )
     return input
@@ -355,7 +355,7 @@ def ngrams(
       separator: the string between the strings of an n-gram.
       pad_values: one string, or two for left and right, with which the ends are padded.
       padding_width: how many are added at each end; by default, and at most, the width - 1.
-      preserve_short_sequences: whether a vector shorter than the width gives one n-gram.
+      preserve_short_sequences: whether a vector shorter than the width becomes one n-gram.
       name: name scope.
 
     Raises:
@@ -385,8 +385,8 @@ def ngrams(
         data = ops.convert_to_tensor(data, dtype=dtypes.string, name="data")
         if data.shape.ndims != 1:
             raise NotImplementedError(
-                "tf.strings.ngrams of a tensor of rank %s gives a RaggedTensor, which is not there; give it a vector."
-                % data.shape.ndims
+                "tf.strings.ngrams of a tensor of rank %s would return a RaggedTensor, which is not implemented; "
+                "use a vector." % data.shape.ndims
             )
         widths = [ngram_width] if isinstance(ngram_width, int) else list(ngram_width)
         if any(n < 1 for n in widths):

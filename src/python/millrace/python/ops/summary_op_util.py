@@ -37,7 +37,7 @@ def clean_tag(name: str | None) -> str | None:
 def summary_scope(
     name: Any, family: Any = None, default_name: Any = None, values: Any = None
 ) -> Iterator[tuple[str, str]]:
-    """Enters the scope of a summary; gives its tag and the scope.
+    """Enters the scope of a summary; returns its tag and the scope.
 
     With a family the tag is family/scope, so that TensorBoard groups it.
     """

@@ -92,7 +92,7 @@ _INVALID_SCOPE_CHARACTERS = re.compile(r"[^-_/.A-Za-z0-9]")
 
 @contextlib.contextmanager
 def summary_scope(name: Any, default_name: str = "summary", values: Any = None) -> Iterator[tuple[str, str]]:
-    """Enters the scope of a summary; gives its tag, which is not made unique, and the scope."""
+    """Enters the scope of a summary; returns its tag, which is not made unique, and the scope."""
     name = name or default_name
     current_scope = ops.get_name_scope()
     tag = current_scope + "/" + name if current_scope else name

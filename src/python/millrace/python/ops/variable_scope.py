@@ -357,7 +357,7 @@ def variable_op_scope(
 
 
 def default_variable_creator(next_creator: Any = None, **kwargs: Any) -> Any:
-    """Makes a variable of the flavour that the arguments or the scope ask for."""
+    """Makes a variable of the kind that the arguments or the scope request."""
     assert next_creator is None
     use_resource = kwargs.pop("use_resource", None)
     expected_shape = kwargs.pop("expected_shape", None)

@@ -104,7 +104,7 @@ def initialize_local_variables() -> Any:
 
 
 def is_variable_initialized(variable: Any) -> Any:
-    """Returns a boolean scalar that tells whether a variable has a value."""
+    """Returns a boolean scalar that is true if a variable has a value."""
     return state_ops.is_variable_initialized(variable)
 
 

@@ -108,7 +108,7 @@ class ChiefLease:
         self._session = None
 
     def _look(self) -> None:
-        """Renews the lease, or claims a free one. A claim is valid if it is still there at the next read."""
+        """Renews the lease, or claims a free one. A claim is valid if the next read still finds it."""
         if self._session is None:
             self._session = session_lib.Session(self._master, graph=self._graph, config=self._config)
         now = time.monotonic()

@@ -95,7 +95,7 @@ class Coordinator:
                 self._stop_event.clear()
 
     def should_stop(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self._stop_event.is_set()
 
     @contextlib.contextmanager
@@ -107,7 +107,7 @@ class Coordinator:
             self.request_stop(ex=sys.exc_info())
 
     def wait_for_stop(self, timeout: float | None = None) -> bool:
-        """Waits until a stop is asked for, at most `timeout` seconds; returns whether it was."""
+        """Waits until a stop is requested, at most `timeout` seconds; returns whether it was."""
         return self._stop_event.wait(timeout)
 
     def register_thread(self, thread: threading.Thread) -> None:
@@ -122,7 +122,7 @@ class Coordinator:
 
         Args:
           threads: threads to wait for in addition to the registered ones.
-          stop_grace_period_secs: time that threads have to end after a stop was asked for.
+          stop_grace_period_secs: time that threads have to end after a stop was requested.
           ignore_live_threads: do not raise when threads are still alive after that.
 
         Raises:

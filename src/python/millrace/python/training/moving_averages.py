@@ -132,7 +132,7 @@ def _zero_debias(unbiased_var: Any, value: Any, decay: Any) -> Any:
 class ExponentialMovingAverage:
     """Exponential moving averages of variables and tensors: shadow = decay * shadow + (1 - decay) * value.
 
-    `apply` makes the shadow variables and the op that updates them; `average` gives the shadow of a variable;
+    `apply` makes the shadow variables and the op that updates them; `average` returns the shadow of a variable;
     `variables_to_restore` maps names in a checkpoint so that averages are loaded instead of the variables.
     """
 

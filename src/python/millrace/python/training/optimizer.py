@@ -216,7 +216,7 @@ class Optimizer(trackable.Trackable):
         """Adds the ops that apply gradients: the second half of `minimize`.
 
         Args:
-          grads_and_vars: pairs (gradient, variable) as `compute_gradients` gives them.
+          grads_and_vars: pairs (gradient, variable) as `compute_gradients` returns them.
           global_step: variable to raise by one afterwards, or None.
           name: of the returned op; the optimizer's name if None.
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The name under which programs ask for training with simulated quantization."""
+"""The name under which programs enable training with simulated quantization."""
 from __future__ import annotations
 
 from typing import Any

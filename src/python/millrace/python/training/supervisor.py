@@ -367,7 +367,7 @@ class Supervisor:
         self._coord.request_stop(ex=ex)
 
     def should_stop(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self._coord.should_stop()
 
     def stop_on_exception(self) -> Any:

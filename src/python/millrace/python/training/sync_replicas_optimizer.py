@@ -114,7 +114,7 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
         """Adds the ops with which this worker submits gradients, and those with which the chief applies them.
 
         Args:
-          grads_and_vars: as `compute_gradients` gives them.
+          grads_and_vars: as `compute_gradients` returns them.
           global_step: step counter; required.
           name: of the ops.
 

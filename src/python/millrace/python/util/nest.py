@@ -60,7 +60,7 @@ _DOT = _DotString()
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> List[Any]:
-    """Returns the leaves of `structure` as a list; a leaf gives a list of itself.
+    """Returns the leaves of `structure` as a list; a leaf becomes a list of itself.
 
     Raises TypeError when a mapping has keys that cannot be sorted.
     """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Decorators that tell which members belong into documentation."""
+"""Decorators that mark the members that belong in the documentation."""
 from __future__ import annotations
 
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ def do_not_doc_inheritable(obj: _T) -> _T:
 
 
 def for_subclass_implementers(obj: _T) -> _T:
-    """A method is of interest only to who derives a class, and is documented in its own class alone."""
+    """A method is of interest only when deriving a class, and is documented in its own class alone."""
     return _mark(obj, _FOR_SUBCLASS_IMPLEMENTERS)
 
 

@@ -168,7 +168,7 @@ def maybe_download(filename: str, work_directory: str, source_url: str) -> str:
         except OSError as error:
             if os.path.exists(partial):
                 os.remove(partial)
-            raise OSError(f"{path} is not there and cannot be fetched from {source_url}: {error}") from error
+            raise OSError(f"{path} does not exist and cannot be fetched from {source_url}: {error}") from error
         print("Successfully downloaded", filename, os.path.getsize(path), "bytes.")
     return path
 
@@ -183,7 +183,7 @@ def read_data_sets(
     seed: int | None = None,
     source_url: str = DEFAULT_SOURCE_URL,
 ) -> Datasets:
-    """MNIST from the files in `train_dir`, fetched first where they are not there: `train`, `validation` and `test`.
+    """MNIST from the files in `train_dir`; missing ones are downloaded first: `train`, `validation` and `test`.
 
     The first `validation_size` of the training examples are for validation; ValueError when there are not as many.
     """

@@ -95,7 +95,7 @@ class DatasetTestBase(test.TestCase):  # type: ignore[misc]
           requires_initialization: see `getNext`.
           num_test_iterations: how often the dataset is read.
           assert_items_equal: whether the order does not matter.
-          expected_error_iter: how many elements are asked for until the error.
+          expected_error_iter: how many elements are read until the error.
         """
         self.assertTrue(
             expected_error is not None or expected_output is not None,

@@ -88,7 +88,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         return options
 
     def _apply_options(self) -> Any:
-        """The dataset that iterators read, with the stages that options ask for."""
+        """The dataset that iterators read, with the stages that its options add."""
         dataset: Any = self
         options = self.options()
         threading = options.experimental_threading

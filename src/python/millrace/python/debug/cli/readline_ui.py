@@ -14,7 +14,7 @@ import numpy as np
 from millrace.python.debug.lib import debug_data, debug_graphs
 
 _HELP = """\
-run [-n] [-t N] [-f FILTER [-e NODES]] [-p]   go on: watched, not watched (-n), N times of which the last is
+run [-n] [-t N] [-f FILTER [-e NODES]] [-p]   continue: watched, not watched (-n), N times of which the last is
     [--node_name_filter R] [--op_type_filter R] [--tensor_dtype_filter R]
                                               watched, until a tensor passes a filter, traced (-p)
 lt [-f FILTER] [-n NODES] [-t TYPES] [-s timestamp|tensor_name|op_type|dump_size] [-r]   tensors
@@ -132,7 +132,7 @@ class DebugCLI:
             "lo": self.list_outputs, "list_outputs": self.list_outputs,
         }  # fmt: skip
         if name not in commands:
-            raise ValueError('No command "%s"; "help" lists those that there are' % name)
+            raise ValueError('No command "%s"; "help" lists all commands' % name)
         if self._dump is None:
             raise ValueError("Nothing has been run yet: begin with run")
         return commands[name](rest)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 _TEXT = (
-    "%s is not there: Millrace sends no tensors to other processes. Nearest to it: "
-    "tf_debug.DumpingDebugWrapperSession and tf_debug.LocalCLIDebugWrapperSession"
+    "%s is not implemented: Millrace sends no tensors to debuggers in other processes. Use "
+    "tf_debug.DumpingDebugWrapperSession or tf_debug.LocalCLIDebugWrapperSession instead"
 )
 
 

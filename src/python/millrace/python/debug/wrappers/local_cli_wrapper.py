@@ -67,10 +67,10 @@ class LocalCLIDebugWrapperSession(framework.BaseDebugWrapperSession):
         self._run_cli: Any = None
 
     def add_tensor_filter(self, filter_name: str, tensor_filter: Callable[[Any, Any], Any]) -> None:
-        """Adds a filter, which commands know by its name.
+        """Adds a filter, which commands refer to by its name.
 
         Args:
-          filter_name: the name, such as "has_inf_or_nan", which is there from the start.
+          filter_name: the name; "has_inf_or_nan" is predefined.
           tensor_filter: a function of a DebugTensorDatum and the array, which gives a bool.
         """
         if not isinstance(filter_name, str):

@@ -240,7 +240,7 @@ _TESTS: dict[str, Any] = {
 
 
 def add_tests(test_cls: Any) -> None:
-    """Adds a test for each function, type and shape to a class; RuntimeError when one is there already."""
+    """Adds a test for each function, type and shape to a class; RuntimeError when one exists already."""
     for name, function in _TESTS.items():
         if name in test_cls.skip_these_tests():
             continue

@@ -17,13 +17,13 @@ def for_loop(loop_fn: Any, loop_fn_dtypes: Any, iters: Any, parallel_iterations:
     """Calls `loop_fn` for 0, 1, ..., iters - 1, and stacks the results.
 
     Args:
-      loop_fn: a function of a scalar int32 tensor that gives a structure of tensors; their shapes must not depend on it.
+      loop_fn: a function of a scalar int32 tensor that returns a structure of tensors; their shapes must not depend on it.
       loop_fn_dtypes: the types of these tensors, in the same structure.
       iters: the number of iterations, an int or a scalar tensor.
       parallel_iterations: how many run at the same time at most; None: 10.
 
     Returns:
-      The structure, each tensor with a further first dimension of size `iters`; None where `loop_fn` gives operations.
+      The structure, each tensor with a further first dimension of size `iters`; None where `loop_fn` returns operations.
     """
     flat_dtypes = nest.flatten(loop_fn_dtypes)
     iters = ops.convert_to_tensor(iters, name="iters")
@@ -67,7 +67,7 @@ def pfor(loop_fn: Any, iters: Any, parallel_iterations: Any = None) -> Any:
     """As for_loop, vectorized over all iterations where the operations allow it, else a loop.
 
     Args:
-      loop_fn: a function of a scalar int32 tensor that gives a structure of tensors or operations.
+      loop_fn: a function of a scalar int32 tensor that returns a structure of tensors or operations.
       iters: the number of iterations, an int or a scalar tensor.
       parallel_iterations: how many are computed at the same time at most; None: all.
 

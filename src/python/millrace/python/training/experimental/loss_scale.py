@@ -51,7 +51,7 @@ class LossScale(trackable.Trackable, metaclass=abc.ABCMeta):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """A scale of the arguments that `get_config` gave."""
+        """A scale with the arguments that `get_config` returned."""
         return cls(**config)
 
 

@@ -288,7 +288,7 @@ class _DictWrapper(_Sharing, Mapping):
         return any(isinstance(item, base.Trackable) for item in self.values())
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The value of a key, which is set first if it is not there."""
+        """The value of a key, which is set first if it is missing."""
         if key not in self:
             self[key] = default
         return self[key]

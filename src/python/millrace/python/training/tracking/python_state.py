@@ -19,7 +19,7 @@ class PythonState(base.Trackable, metaclass=abc.ABCMeta):
 
     @abc.abstractmethod
     def deserialize(self, string_value: Any) -> None:
-        """Sets the state from what `serialize` gave."""
+        """Sets the state from what `serialize` returned."""
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         from millrace.python.training.saving import saveable_object_util
