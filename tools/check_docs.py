@@ -29,7 +29,7 @@ PART_OF = re.compile(r"<!-- a part of (\S+) -->\n+```\w*\n(.*?)^```$", re.MULTIL
 MARK = re.compile(r"<!-- (?:the text|a part) of \S+ -->")
 
 
-# The ops that are there, one block each; names of internal ones begin with "_".
+# The existing ops, one block each; names of internal ones begin with "_".
 OP_TABLE = "tests/data/ops_signatures.txt"
 OP_NAME = re.compile(r"^[A-Z]\w*$", re.MULTILINE)
 OP_COUNT = re.compile(r"(\d+) ops of TensorFlow")
@@ -85,7 +85,7 @@ def check(root):
     def read(path):
         return source_files.read(root, path)
 
-    # Folders that are in the table of layers and do not exist yet may be mentioned.
+    # Folders that are in the table of layers may be named before they exist.
     layers = re.findall(r"^(\w+):", read("docs/architecture.md"), re.MULTILINE) if "docs/architecture.md" in paths else ()
     planned = {f"{start}{layer}/" for layer in layers for start in ("", "src/")}
     problems = []

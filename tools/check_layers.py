@@ -73,7 +73,7 @@ def parse_document(text):
         done.add(folder)
     for header, owner in owners.items():
         if owner not in table:
-            problems.append(f"{DOCUMENT}: {header} belongs to {owner}, which the table does not know")
+            problems.append(f"{DOCUMENT}: {header} belongs to {owner}, which is not in the table")
     return Rules(table, owners), problems
 
 

@@ -6,7 +6,7 @@
     tools/missing_kernels.py --program build/release/bin/millrace OPS_1.2 OPS_1.15
 
 An op list has the name of each op at the start of a line and its signature below, indented, as
-tests/data/ops_signatures.txt has. The last list is complete; the others show which ops are older. With --write
+tests/data/ops_signatures.txt has. The last list is complete; the earlier ones show which ops are older. With --write
 FILE the table replaces what stands between the marks in that file.
 """
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""./run checks its options before it sets up or builds anything: here setting up ends with 77."""
+"""./run reports wrong options before it sets up or builds anything: here setting up ends with 77."""
 
 import os
 import shutil

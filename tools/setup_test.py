@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""setup.sh with stubs of dpkg-query, apt-get, sudo and id."""
+"""setup.sh with a dpkg-query with one package, an apt-get that only logs, a sudo that refuses and an id with a set user."""
 
 import os
 import shutil

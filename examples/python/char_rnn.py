@@ -22,7 +22,7 @@ RHYME = "one for sorrow, two for joy, three for a girl, four for a boy, five for
 
 
 class Network:
-    """Logits of the next letter for letters [batch, length], and the state to go on with."""
+    """Logits of the next letter for letters [batch, length], and the state to continue with."""
 
     def __init__(self, letters: int, batch: int, length: int) -> None:
         self.inputs = tf.placeholder(tf.int32, [batch, length])

@@ -41,13 +41,13 @@ flags.DEFINE_float("patience", 60.0, "seconds that a worker waits for a task tha
 flags.DEFINE_string("trace", "", "file for a step of each worker, for millrace trace")
 flags.DEFINE_boolean("chaos", False, "kill tasks and start them again")
 flags.DEFINE_float("seconds", 0.0, "seconds that the training of all workers lasts at least; with --chaos 20")
-flags.DEFINE_string("hold", "", "file that keeps the training from ending while it is there")
+flags.DEFINE_string("hold", "", "file that keeps the training from ending while it exists")
 flags.DEFINE_float("kill_secs", 4.0, "about so many seconds from a recovery to the next kill")
 flags.DEFINE_float("restart_secs", 0.5, "seconds from a kill to the start of the task")
 flags.DEFINE_float("recovery_secs", 10.0, "every worker must train again so long after a kill")
 flags.DEFINE_float("accuracy_margin", 0.003, "by how much the accuracy of both runs may differ")
 
-# What tasks are told in addition, so that they find the examples.
+# Additional arguments of tasks, so that they find the examples.
 DATA: list[str] = []
 
 
@@ -62,7 +62,7 @@ def parse_cluster(text: str) -> dict[str, list[str]]:
 
 
 class SessionCreator(tf.train.SessionCreator):
-    """Makes sessions again and again, as MonitoredTrainingSession does, with short pauses between two looks.
+    """Creates sessions repeatedly, as MonitoredTrainingSession does, with short pauses between two attempts.
 
     The first worker restores what the parameter servers have lost, or initialises it; the others wait for that.
     """
@@ -99,11 +99,11 @@ class SessionCreator(tf.train.SessionCreator):
 def train(session: Any, model: Model, examples: mnist_data.Examples) -> int:
     """Trains until all workers together have done --steps, and no file holds them; the number of steps.
 
-    In synchronous training only the first worker decides that. The others go on, so that it never waits for their
-    gradients, until it closes the queue of tokens: OutOfRangeError then ends a step, and the session as usual.
+    In synchronous training only the first worker decides that. The others continue, so that it never waits for
+    their gradients, until it closes the queue of tokens: OutOfRangeError then ends a step, and the session as usual.
     """
     follows = FLAGS.sync and FLAGS.task > 0
-    started = told = time.time()
+    started = last_report = time.time()
     done = step = 0
     traced = not FLAGS.trace
     while follows or step < FLAGS.steps or (FLAGS.hold and os.path.exists(FLAGS.hold)):
@@ -118,11 +118,11 @@ def train(session: Any, model: Model, examples: mnist_data.Examples) -> int:
             with open("%s.%d" % (FLAGS.trace, FLAGS.task), "wb") as file:
                 file.write(metadata.SerializeToString())
         done += 1
-        if time.time() - told > FLAGS.progress_secs or step >= FLAGS.steps or done == 1:
-            told = time.time()
+        if time.time() - last_report > FLAGS.progress_secs or step >= FLAGS.steps or done == 1:
+            last_report = time.time()
             print(
                 "step %d of %d  loss %.4f  %.0f steps a second here"
-                % (step, FLAGS.steps, loss / FLAGS.batch, done / max(told - started, 1e-3)),
+                % (step, FLAGS.steps, loss / FLAGS.batch, done / max(last_report - started, 1e-3)),
                 flush=True,
             )
     return int(step)
@@ -216,24 +216,24 @@ def train_once(folder: str, chaos: bool) -> tuple[int, dict[str, float], list[cl
 
 
 def compare(folder: str) -> int:
-    """Trains without and with kills, and tells how they differ; 0 when all that is promised was kept."""
+    """Trains without and with kills, and prints the differences; returns 0 if all limits hold."""
     print("train undisturbed", flush=True)
-    code, calm, _ = train_once(os.path.join(folder, "calm"), False)
+    code, undisturbed, _ = train_once(os.path.join(folder, "undisturbed"), False)
     print("train while tasks are killed", flush=True)
-    chaos_code, wild, kills = train_once(os.path.join(folder, "chaos"), True)
+    chaos_code, disturbed, kills = train_once(os.path.join(folder, "chaos"), True)
     print("\n%-10s %8s %8s %12s %14s" % ("killed", "second", "at step", "listens", "all train"))
     for kill in kills:
         print(
             "%-10s %8.1f %8d %10.1f s %12.1f s"
             % (kill.task, kill.second, kill.step, kill.ready, kill.training)
         )
-    if not (calm and wild):
+    if not (undisturbed and disturbed):
         print("no accuracy: a worker has failed")
         return max(code, chaos_code, 1)
     slow = [kill for kill in kills if not kill.training <= FLAGS.recovery_secs]
-    difference = abs(wild["accuracy"] - calm["accuracy"])
-    print("%-22s %8d steps, accuracy %.4f" % ("undisturbed", calm["steps"], calm["accuracy"]))
-    print("%-22s %8d steps, accuracy %.4f" % ("with %d kills" % len(kills), wild["steps"], wild["accuracy"]))
+    difference = abs(disturbed["accuracy"] - undisturbed["accuracy"])
+    for name, result in (("undisturbed", undisturbed), ("with %d kills" % len(kills), disturbed)):
+        print("%-22s %8d steps, accuracy %.4f" % (name, result["steps"], result["accuracy"]))
     print(
         "accuracy differs by %.2f %% (at most %.2f), %d of %d recoveries took more than %g s"
         % (100 * difference, 100 * FLAGS.accuracy_margin, len(slow), len(kills), FLAGS.recovery_secs)
@@ -242,7 +242,7 @@ def compare(folder: str) -> int:
 
 
 def start_all() -> int:
-    """0 when all tasks did well."""
+    """Starts all tasks; returns 0 if all succeeded."""
     folder = FLAGS.log_dir or tempfile.mkdtemp(prefix="millrace_cluster_")
     if not mnist_data.locate(FLAGS.data_dir):
         # Drawn once, not by each worker whenever it starts.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The tasks of a cluster as processes of this machine: they are started, listened to, killed and started again."""
+"""The tasks of a cluster as processes of this machine: they are started, their output is read, and they are killed and restarted."""
 from __future__ import annotations
 
 import json
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 
 def free_addresses(count: int) -> list[str]:
-    """Addresses that nobody listens at."""
+    """Addresses with free ports."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("localhost", 0))
@@ -50,7 +50,7 @@ class Task:
 
 @dataclass
 class Kill:
-    """A task that was killed, and how long it took until all went on."""
+    """A task that was killed, and how long it took until all trained again."""
 
     task: str
     second: float  # of the run
@@ -96,7 +96,7 @@ class Tasks:
             now = time.time()
             step = re.match(r"step (\d+) of", line)
             if process is not task.process:
-                return  # the last words of one that was killed
+                return  # the last lines of one that was killed
             if step:
                 task.trained, task.step = now, int(step.group(1))
                 if now - task.shown < self._progress_secs:
@@ -157,7 +157,7 @@ class Tasks:
 
 
 def wait_until(condition: Callable[[], bool], deadline: float) -> bool:
-    """Looks at a function again and again until it is true or the time has come."""
+    """Polls a function until it is true or the deadline has passed; returns whether it is true."""
     while not condition():
         if time.time() > deadline:
             return False
@@ -170,7 +170,7 @@ def run_chaos(
 ) -> list[Kill]:
     """Kills a task, starts it again, waits until every worker trains, pauses; until `end`.
 
-    Chance chooses; each task once before any is killed again.
+    The choice is random; each task is killed once before any is killed again.
     """
     chance = random.Random(seed)
     kills: list[Kill] = []
@@ -202,7 +202,7 @@ def run_chaos(
 
 
 def merge_traces(files: Sequence[str], output: str) -> int:
-    """Joins the serialised RunMetadata of several steps into one, by devices; how many of the files there were."""
+    """Joins the serialised RunMetadata of several steps into one, by devices; returns how many files existed."""
     import tensorflow as tf
 
     merged = tf.RunMetadata()

@@ -4,8 +4,8 @@
 
     PYTHONPATH=build/release/python /usr/bin/python3 -m millrace examples/python/mnist.py --model=conv --steps=2000
 
-It reads MNIST from --data_dir, $MNIST_DIR, ./data/mnist or ../shared/data/mnist, and draws digits where there is none
-(--data_dir=generated asks for that). With --log_dir it writes summaries for TensorBoard and a checkpoint.
+It reads MNIST from --data_dir, $MNIST_DIR or ./data/mnist, and draws digits if none of them has it (or with
+--data_dir=generated). With --log_dir it writes summaries for TensorBoard and a checkpoint.
 """
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Examples:
         self._order = np.zeros(0, np.int64)
 
     def next_batch(self, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """The next `size` examples; each is given once before any is given again."""
+        """The next `size` examples; each is returned once before any is returned again."""
         while len(self._order) < size:
             self._order = np.concatenate([self._order, self._random.permutation(len(self.labels))])
         chosen, self._order = self._order[:size], self._order[size:]
@@ -68,7 +68,7 @@ def write_drawn(folder: str, seed: int = 0, generated: int = 12000) -> None:
 
 
 def load(data_dir: str = "", seed: int = 0, generated: int = 12000) -> tuple[Examples, Examples, str]:
-    """Examples for training and for the test, and what a person is told about them."""
+    """Examples for training and for the test, and a description of their source."""
     folder = locate(data_dir)
     if not folder:
         train, test = draw_digits(generated, seed), draw_digits(generated // 6, seed + 1)
