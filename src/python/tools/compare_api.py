@@ -143,7 +143,7 @@ def difference(owner: Any, member: Member, is_class: bool) -> str | None:
         return None
     wanted = [("self" if name == "instance" else name, default) for name, default in member.arguments]
     if [name for name, _ in wanted if name != "self"] in (["*args", "**kwargs"], ["*args", "**kwds"]):
-        return None  # the list saw a decorator's function there
+        return None  # the list has the function of a decorator
     if found and found[0][0] in ("self", "cls") and (not wanted or wanted[0][0] not in ("self", "cls")):
         found = found[1:]
     if [name for name, _ in found if name[0] == "*"] and not [name for name, _ in wanted if name[0] == "*"]:
@@ -159,7 +159,7 @@ def difference(owner: Any, member: Member, is_class: bool) -> str | None:
 
 
 def compare(path_of_list: str) -> Iterator[tuple[str, str, str]]:
-    """Area, full name and what came of it for each entry: "there", "left out", "missing" or how the entry differs."""
+    """Area, full name and the result for each entry: "present", "left out", "missing" or how the entry differs."""
     for kind, path, member in members(path_of_list):
         area = (
             path.split(".")[1] if path.count(".") and kind == "module" else path.split(".")[1:-1] or "(top)"
@@ -174,7 +174,7 @@ def compare(path_of_list: str) -> Iterator[tuple[str, str, str]]:
         except Exception:  # noqa: BLE001
             yield area, full, "missing"
             continue
-        yield area, full, (difference(owner, member, kind == "class") if member else None) or "there"
+        yield area, full, (difference(owner, member, kind == "class") if member else None) or "present"
 
 
 def main() -> None:
@@ -184,20 +184,20 @@ def main() -> None:
     options = parser.parse_args()
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for area, full, what in compare(options.list):
-        plain = what in ("there", "left out", "missing")
+        plain = what in ("present", "left out", "missing")
         counts[area][what if plain else "differs"] += 1
-        if what not in ("there", "left out") and not options.markdown:
+        if what not in ("present", "left out") and not options.markdown:
             print("missing %s" % full if plain else "differs %s %s" % (full, what))
     total: collections.Counter[str] = collections.Counter()
-    print("\n| area | there | differs | missing | left out |\n|---|---|---|---|---|")
+    print("\n| area | present | differs | missing | left out |\n|---|---|---|---|---|")
     for area in sorted(counts):
         total += counts[area]
         print(
             f"| {area} | "
-            + " | ".join(str(counts[area][k]) for k in ("there", "differs", "missing", "left out"))
+            + " | ".join(str(counts[area][k]) for k in ("present", "differs", "missing", "left out"))
             + " |"
         )
-    print("| all | " + " | ".join(str(total[k]) for k in ("there", "differs", "missing", "left out")) + " |")
+    print("| all | " + " | ".join(str(total[k]) for k in ("present", "differs", "missing", "left out")) + " |")
 
 
 if __name__ == "__main__":
