@@ -58,7 +58,7 @@ def check_document(path, text, paths, read, planned=()):
     for claimed in OP_COUNT.findall(text):
         count = len(OP_NAME.findall(read(OP_TABLE))) if OP_TABLE in paths else 0
         if int(claimed) != count:
-            problems.append(f"{path}: speaks of {claimed} ops, {OP_TABLE} has {count}")
+            problems.append(f"{path}: names {claimed} ops, {OP_TABLE} has {count}")
     prose = FENCE.sub("", text)
     for target in LINK.findall(prose):
         if not re.match(r"[a-z]+:", target) and not exists(paths, folder, target):

@@ -57,7 +57,7 @@ class CheckDocsTest(unittest.TestCase):
     def test_the_number_of_ops(self):
         table = {"tests/data/ops_signatures.txt": "# ops\nAbs\n  in   x: T\nAdd\n  in   x: T\n_Arg\n"}
         self.assertEqual([], self.problems({"docs/a.md": "2 ops of TensorFlow", **table}))
-        self.assertEqual(["docs/a.md: speaks of 3 ops, tests/data/ops_signatures.txt has 2"],
+        self.assertEqual(["docs/a.md: names 3 ops, tests/data/ops_signatures.txt has 2"],
                          self.problems({"docs/a.md": "3 ops of TensorFlow", **table}))
 
     def test_a_folder_without_a_readme_or_with_a_long_one(self):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which files of the repository the checks look at."""
+"""The files of the repository that the checks read."""
 
 import os
 import subprocess

@@ -12,7 +12,7 @@ REMOVED = (
     " TileGrad TopK"
 )
 
-# Ops without a limit that says something: a pattern of names and the reason.
+# Ops without a meaningful limit: a pattern of names and the reason.
 UNLIMITED = (
     (
         r"^(Fact|FakeParam|Empty|ImmutableConst|QuantizedReshape|(Resource)?CountUpTo)$",

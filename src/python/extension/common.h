@@ -73,7 +73,7 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-// Names that Python code gives to the extension when its modules are loaded.
+// Names that Python code passes to the extension when its modules are loaded.
 struct Registered {
   PyObject* error_classes = nullptr;  // dict: code -> class of errors_impl
   PyObject* dtypes[256] = {};         // DType by its number
@@ -91,7 +91,7 @@ struct Registered {
 };
 extern Registered registered;
 
-// Sets the Python exception that a status stands for; always null. Invalid arguments of operations that are
+// Sets the Python exception of a status; always null. Invalid arguments of operations that are
 // being made are ValueErrors.
 PyObject* RaiseStatus(const StatusHolder& status);
 PyObject* RaiseStatusOfOp(const StatusHolder& status);

@@ -37,8 +37,8 @@ struct EagerThread {
   std::string device;  // where ops are executed; "": the first CPU
 };
 EagerThread& ThisThread();
-// Executed ops of all threads are passed to `registered.record`, those without outputs, too: a caller
-// listens.
+// Executed ops of all threads are passed to `registered.record`, those without outputs, too: there is a
+// listener.
 extern bool record_everything;
 
 // The process has one, which is made at its first use; null with an exception.

@@ -53,7 +53,7 @@ bool FillOutputs(PyObject* results, TF_Tensor** outputs, int num_outputs) {
   const Ref list(PySequence_Fast(results, "The function's results must be a list"));
   if (!list) return false;
   if (PySequence_Fast_GET_SIZE(list.get()) != num_outputs) {
-    PyErr_Format(PyExc_ValueError, "The function gave %zd values, the node has %d outputs",
+    PyErr_Format(PyExc_ValueError, "The function returned %zd values, the node has %d outputs",
                  PySequence_Fast_GET_SIZE(list.get()), num_outputs);
     return false;
   }

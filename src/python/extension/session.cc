@@ -102,7 +102,7 @@ bool Run(SessionObject* session, Step& step, const TF_Buffer* options, TF_Buffer
 PyObject* TakeResult(Step& step, size_t i) {
   TF_Tensor* tensor = std::exchange(step.results[i], nullptr);
   if (tensor == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "A fetch gave no tensor");
+    PyErr_SetString(PyExc_RuntimeError, "A fetch returned no tensor");
     return nullptr;
   }
   return ArrayOfTensor(tensor);
@@ -522,7 +522,7 @@ struct CallableObject {
   std::vector<int>* feed_types;
   std::vector<TF_Output>* fetches;
   std::vector<const TF_Operation*>* targets;
-  bool is_single;  // gives the array of the one fetch, not a list
+  bool is_single;  // returns the array of the one fetch, not a list
 };
 
 PyObject* Call(PyObject* self, PyObject* const* args, size_t count_and_flag, PyObject* names) {

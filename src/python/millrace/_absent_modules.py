@@ -90,13 +90,13 @@ _FUNCTIONS = frozenset(("constant", "enable_v1_layers", "placeholder"))
 
 
 def _may_be_module(name: str) -> bool:
-    """Within an import of names from a package the import system asks for a module after this."""
+    """Within an import of names from a package the import system looks for a module after this."""
     frame = sys._getframe(2)
     return frame.f_code.co_name == "_handle_fromlist" or "importlib" in frame.f_code.co_filename
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules that are left out, and have no file."""
+    """Finds the modules that are not implemented, and have no file."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         if not fullname.startswith(_PREFIX):

@@ -168,8 +168,7 @@ def _missing_contrib(module: str, name: str) -> AttributeError:
     for key in difflib.get_close_matches(name.lower(), by_last, n=3, cutoff=0.6):
         near += sorted(by_last[key], key=lambda n: (n.rpartition(".")[2] != name, n.count("."), n))[:1]
     return AttributeError(
-        "module %r has no attribute %r: of tf.contrib Millrace has only the names that stand for something "
-        "in core. %s"
+        "module %r has no attribute %r: Millrace implements only a part of tf.contrib. %s"
         % (
             _shown(module),
             name,
@@ -237,7 +236,7 @@ def resolve(module: str, name: str) -> Any:
 
 
 def install(module_name: str, public: str) -> None:
-    """Makes a module give the public names of `public`."""
+    """Makes a module resolve the public names of `public`."""
     module = sys.modules[module_name]
 
     def names() -> set[str]:

@@ -227,7 +227,7 @@ def test_commands(monkeypatch, capsys):
     assert "Nothing has been run yet" in shown and "has_inf_or_nan\nnegative" in shown
     assert "y:0" in shown and "float32 [2]" in shown and "min 0, max 0" in shown
     assert "Op: Log" in shown and "test_debugger.py" in shown and 'No command "nothing"' in shown
-    # Nobody is asked until a tensor passes the filter.
+    # There is no prompt until a tensor passes the filter.
     session.run(y, {x: [2.0, 1.0]})
     assert "tfdbg>" not in capsys.readouterr().out
     session.run(y, {x: [0.0, 1.0]})

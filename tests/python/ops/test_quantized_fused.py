@@ -54,7 +54,7 @@ def convolve(images, filters, depthwise=False, stride=1, dilation=1, margins=Non
 
 
 class Case:
-    """Images and filters as integers with their ranges, and the numbers that those stand for."""
+    """Images and filters as integers with their ranges, and the numbers that those represent."""
 
     def __init__(self, type_, depthwise=False, channels=False, seed=0):
         random = np.random.RandomState(seed)
@@ -105,7 +105,7 @@ class Case:
 
 
 def numbers(result, step):
-    """What 32-bit integers stand for; checks that the range says the same."""
+    """The numbers that 32-bit integers represent; checks that the range agrees."""
     values, low, high = result
     np.testing.assert_allclose(np.asarray(high, np.float64), step * (2**31 - 1), rtol=1e-5)
     np.testing.assert_allclose(np.asarray(low, np.float64), -step * 2**31, rtol=1e-5)

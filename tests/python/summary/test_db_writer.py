@@ -106,7 +106,7 @@ def test_names(tmp_path: Path) -> None:
 
 
 def test_databases_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("no database at all, but long enough to be looked at\n" * 100)
+    (tmp_path / "text").write_text("no database at all, but long enough to be read\n" * 100)
     for path, text in (
         (tmp_path / "no" / "db", "unable to open database file"),
         (tmp_path / "text", "not a database"),

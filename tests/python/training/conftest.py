@@ -8,7 +8,7 @@ import pytest
 
 
 def find_ports(count):
-    """Ports of this machine that nobody uses."""
+    """Unused ports of this machine."""
     # Below the ports of outgoing connections, so that none of those comes between.
     sockets = []
     while len(sockets) < count:

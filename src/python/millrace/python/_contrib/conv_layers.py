@@ -104,7 +104,7 @@ def _own_variables(layer: Any, variables_collections: Any) -> None:
 
 
 def _renaming_getter(**names: str) -> Any:
-    """A custom getter that gives variables of core's layers their contrib names."""
+    """A custom getter that sets the contrib names of variables of core's layers."""
 
     def renamed(getter: Any, name: str, *args: Any, **kwargs: Any) -> Any:
         outer, _, last = name.rpartition("/")

@@ -50,7 +50,7 @@ def _parse_one(name: str, var_type: Any, text: str, values: str) -> Any:
 
 
 def parse_values(values: str, type_map: dict[str, Any], ignore_unknown: bool = False) -> dict[str, Any]:
-    """Values of "a=1,b=[1,2],c[0]=5" with types by name; indices give dicts.
+    """Values of "a=1,b=[1,2],c[0]=5" with types by name; indices become dicts.
 
     Raises:
       ValueError: the text is malformed, a name is unknown or occurs twice, or a value is not of its type.

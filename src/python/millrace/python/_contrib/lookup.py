@@ -36,7 +36,7 @@ def index_table_from_tensor(
 def index_to_string_table_from_tensor(
     mapping: Any, default_value: str = "UNK", name: str | None = None
 ) -> Any:
-    """A table from indices to the elements of `mapping`, string [size]; other indices give `default_value`.
+    """A table from indices to the elements of `mapping`, string [size]; other indices have `default_value`.
 
     Raises:
       ValueError: `mapping` is None.

@@ -98,7 +98,7 @@ class LSTMBlockCell(LayerRNNCell):
 class LSTMBlockWrapper(base_layer.Layer):
     """A layer that maps a sequence to (outputs, final state) by an op for all its steps.
 
-    A subclass gives `num_units` and `_call_cell`.
+    A subclass defines `num_units` and `_call_cell`.
     """
 
     @property

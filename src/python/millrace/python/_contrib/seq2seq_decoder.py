@@ -22,7 +22,7 @@ from millrace.python.util import nest
 
 
 class Decoder(metaclass=abc.ABCMeta):
-    """The interface: `initialize` gives the first inputs, `step` decodes one step."""
+    """The interface: `initialize` returns the first inputs, `step` decodes one step."""
 
     @property
     def batch_size(self) -> Any:

@@ -39,7 +39,7 @@ class ForwardGradientAccumulator:
         self._tape.__exit__(typ, value, traceback)
 
     def watch(self, tensor: Any, tangents: Any) -> None:
-        """Gives tensors or variables the directions in which the derivatives are taken.
+        """Sets the directions of tensors or variables in which the derivatives are taken.
 
         Args:
           tensor: a tensor, or a structure of them.

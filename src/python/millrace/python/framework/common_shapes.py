@@ -23,7 +23,7 @@ def _broadcast(shape_x: Any, shape_y: Any) -> Any:
         a = x[i] if i < len(x) else 1
         b = y[i] if i < len(y) else 1
         if a is None or b is None:
-            # An unknown size broadcast with a known one above 1 gives that; with 1 it stays unknown.
+            # An unknown size broadcast with a known one above 1 becomes that; with 1 it stays unknown.
             known = b if a is None else a
             result.append(known if known is not None and known > 1 else None)
         elif a == 1 or b == 1 or a == b:

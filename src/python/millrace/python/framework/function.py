@@ -37,7 +37,7 @@ class Defun:
         types in calls.
       **kwargs: func_name: its name; grad_func: a function with its gradient; python_grad_func: a Python function
         (op, *grads) that makes it; out_names: names of the results; shape_func: a Python function of the operation that
-        gives the shapes of the results; noinline, and other attributes of the function.
+        returns the shapes of the results; noinline, and other attributes of the function.
     """
 
     def __init__(self, *input_types: Any, **kwargs: Any) -> None:

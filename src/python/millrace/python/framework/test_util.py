@@ -126,7 +126,7 @@ def get_node_def_from_graph(node_name: str, graph_def: Any) -> Any:
 
 
 def set_producer_version(graph: Any, producer_version: int) -> None:
-    """Gives an empty graph the version of an older producer."""
+    """Sets the version of an empty graph to that of an older producer."""
     from millrace.core.framework import graph_pb2
     from millrace.python.framework import importer
 

@@ -178,7 +178,7 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
 
 
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Any:
-    """Returns `x` with the static shape `shape`; fails where it turns out to have another one."""
+    """Returns `x` with the static shape `shape`; fails if the value has another one."""
     if not isinstance(shape, tensor_shape.TensorShape):
         shape = tensor_shape.TensorShape(shape)
     return gen_array_ops.ensure_shape(x, shape, name=name)

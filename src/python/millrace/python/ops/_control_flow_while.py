@@ -27,7 +27,7 @@ from millrace.python.util import nest
 
 
 def _SetShapeInvariants(input_vars: Any, enter_vars: Any, shapes: Any) -> None:
-    """Gives the loop variables the shapes that hold in all iterations."""
+    """Sets the shapes of the loop variables to those that hold in all iterations."""
     if shapes is None:
         return
     flat_shapes = nest.flatten(shapes)

@@ -168,7 +168,7 @@ def _gradient_type(tensor: Any) -> Any:
 def _is_array(handle: Any, seen: Any = None) -> bool:
     """Whether a handle is that of an array, according to its uses: the gradient of an array follows its flow.
 
-    `seen` holds the handles that were looked at: a function may be called many times, also by itself.
+    `seen` holds the handles that were visited: a function may be called many times, also by itself.
     """
     seen = set() if seen is None else seen
     if id(handle) in seen:

@@ -103,7 +103,7 @@ def _sources(op: Any) -> list[Any]:
 
 
 def _inputs_first(fresh: list[Any], new: set[Any]) -> list[Any]:
-    """The new operations, each after those that it uses; the engine gave some their inputs later on."""
+    """The new operations, each after those that it uses; the engine adds the inputs of some later."""
     order: list[Any] = []
     seen: set[Any] = set()
     for first in fresh:
@@ -151,7 +151,7 @@ def _has_loops(fresh: list[Any]) -> bool:
 
 
 def settle(graph: Any, fresh: list[Any], context: Any, apply_scopes: bool, colocate: bool) -> None:
-    """Gives new operations the current context, and applies the scopes.
+    """Sets the current context of new operations, and applies the scopes.
 
     Args:
       graph: their graph.

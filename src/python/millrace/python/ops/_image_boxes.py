@@ -20,7 +20,7 @@ def sample_distorted_bounding_box_v2(
     use_image_if_no_bounding_boxes: Any = None,
     name: Optional[str] = None,
 ) -> Any:
-    """As `sample_distorted_bounding_box`; a `seed` that is not 0 gives the same numbers each time."""
+    """As `sample_distorted_bounding_box`; with a `seed` that is not 0 the numbers are the same each time."""
     seed1, seed2 = random_seed.get_seed(seed) if seed else (0, 0)
     return _sample(
         image_size,

@@ -112,7 +112,7 @@ def _AssertGrayscaleImage(image: Any) -> Any:
 
 
 def fix_image_flip_shape(image: Any, result: Any) -> Any:
-    """Gives `result`, a flipped `image`, the same shape; one of no known shape gets rank 3."""
+    """Sets the shape of `result`, a flipped `image`, to that of `image`, or to rank 3 if that is unknown."""
     image_shape = image.get_shape()
     result.set_shape([None, None, None] if image_shape.ndims is None else image_shape)
     return result

@@ -66,7 +66,7 @@ def _remove_squeezable_dimensions(predictions: Any, labels: Any, weights: Any) -
 
 
 def _maybe_expand_labels(labels: Any, predictions: Any) -> Any:
-    """Gives labels a last dimension of 1 when their rank is one below that of predictions."""
+    """Adds a last dimension of 1 to labels when their rank is one below that of predictions."""
     with ops.name_scope(None, "expand_labels", (labels, predictions)) as scope:
         labels = sparse_tensor.convert_to_tensor_or_sparse_tensor(labels)
         if isinstance(labels, sparse_tensor.SparseTensor):

@@ -230,7 +230,7 @@ def _process_raw_parameters(
     dense_types: Any,
     dense_shapes: Any,
 ) -> tuple[Any, ...]:
-    """Checks the arguments and gives all of them values.
+    """Checks the arguments and sets the missing ones to their defaults.
 
     Returns:
       (names, tensors of defaults, sparse keys, sparse types, dense keys, shapes as protos, shapes).

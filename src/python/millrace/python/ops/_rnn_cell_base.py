@@ -89,7 +89,7 @@ def _zero_state_tensors(state_size: Any, batch_size: Any, dtype: Any) -> Any:
 class RNNCell(base_layer.Layer):
     """A layer that maps (inputs [batch, depth], state) to (outputs, next state).
 
-    A subclass gives `state_size`, `output_size` and `call(inputs, state)`. The variable scope is that in which the cell is
+    A subclass defines `state_size`, `output_size` and `call(inputs, state)`. The variable scope is that in which the cell is
     called, or the one given.
     """
 

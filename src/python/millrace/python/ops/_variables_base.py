@@ -392,7 +392,7 @@ class Variable(  # type: ignore[misc]
 
     @classmethod
     def _OverloadAllOperators(cls) -> None:
-        """Gives the class the operators of tensors, applied to the variable's value."""
+        """Adds the operators of tensors to the class, applied to the variable's value."""
         from millrace.python.ops import array_ops
 
         for operator in ops.Tensor.OVERLOADABLE_OPERATORS:

@@ -252,7 +252,7 @@ def safe_embedding_lookup_sparse(
 ) -> Any:
     """As `embedding_lookup_sparse`; drops negative ids and weights that are not positive, fills empty rows.
 
-    An empty row gives the embedding of `default_id`, or zeros. Raises ValueError when there is no table.
+    The result of an empty row is the embedding of `default_id`, or zeros. Raises ValueError when there is no table.
     """
     if embedding_weights is None:
         raise ValueError("Missing embedding_weights %s." % embedding_weights)

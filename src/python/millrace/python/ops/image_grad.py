@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Gradient functions by the names that TensorFlow gives them: `_MatMulGrad(op, grad)`. They are the engine's."""
+"""Gradient functions under TensorFlow's names: `_MatMulGrad(op, grad)`. They are the engine's."""
 from __future__ import annotations
 
 from typing import Any

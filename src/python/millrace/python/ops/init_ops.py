@@ -19,7 +19,7 @@ from millrace.python.ops import random_ops
 
 
 class Initializer:
-    """Base of initializers; those of one class and configuration give equal values for equal seeds."""
+    """Base of initializers; those of one class and configuration return equal values for equal seeds."""
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
         """Returns a tensor of `shape` and `dtype` (by default the initializer's)."""

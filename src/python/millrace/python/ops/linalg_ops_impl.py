@@ -35,7 +35,7 @@ def eye(
         is_square = num_columns is None
         batch_shape = [] if batch_shape is None else batch_shape
         num_columns = num_rows if num_columns is None else num_columns
-        # Static numbers give a static shape.
+        # Static numbers make a static shape.
         if isinstance(num_rows, tensor_shape.Dimension):
             num_rows = num_rows.value
         if isinstance(num_columns, tensor_shape.Dimension):

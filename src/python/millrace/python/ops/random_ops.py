@@ -241,7 +241,7 @@ def _tiny(dtype: Any) -> Any:
 
 
 def _set_sample_shape(result: Any, shape: Any, *parameter_shapes: Any) -> None:
-    """Gives a sample the static shape `shape` + that of the parameters, as far as it is known."""
+    """Sets the static shape of a sample to `shape` + that of the parameters, as far as it is known."""
     batch = parameter_shapes[0]
     for other in parameter_shapes[1:]:
         if batch.ndims is None or other.ndims is None:

@@ -14,7 +14,7 @@ from millrace.python.ops import array_ops, math_ops
 
 
 def lbeta(x: Any, name: Optional[str] = None) -> Any:
-    """Returns log|Beta(x)| of each vector along the last axis of `x`, floats; an empty vector gives -inf.
+    """Returns log|Beta(x)| of each vector along the last axis of `x`, floats; -inf for an empty vector.
 
     The logarithm of the multinomial Beta function: sum(lgamma(x)) - lgamma(sum(x)).
     """

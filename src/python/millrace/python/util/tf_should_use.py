@@ -46,7 +46,7 @@ def _used(wrapper: Any) -> Any:
 
 
 class TFShouldUseWarningWrapper:
-    """Stands for a value; every use of it but its deletion counts."""
+    """Wraps a value; every use of it but its deletion counts."""
 
     def __init__(self, value: Any, helper: _Unused):
         object.__setattr__(self, _VALUE, value)

@@ -38,7 +38,7 @@ class DatasetTestBase(test.TestCase):  # type: ignore[misc]
     def getNext(  # noqa: N802
         self, dataset: Any, requires_initialization: bool = False, shared_name: str | None = None
     ) -> Any:
-        """A function that gives the next element: a structure of tensors.
+        """A function that returns the next element: a structure of tensors.
 
         Args:
           dataset: the dataset.
@@ -189,7 +189,7 @@ class DatasetTestBase(test.TestCase):  # type: ignore[misc]
     def checkDeterminism(  # noqa: N802
         self, dataset_fn: Any, expect_determinism: bool, expected_elements: Any
     ) -> None:
-        """A dataset gives its elements in this order, or in another one if that is allowed."""
+        """A dataset returns its elements in this order, or in another one if that is allowed."""
         if expect_determinism:
             self.assertDatasetProduces(dataset_fn(100), expected_elements)
             return

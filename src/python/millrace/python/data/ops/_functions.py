@@ -191,7 +191,7 @@ class DatasetGraph(CaptureGraph):
 
 
 def dataset_factory(dataset: Any) -> Any:
-    """A function of the default graph's library without arguments that gives the dataset's variant."""
+    """A function of the default graph's library without arguments that returns the dataset's variant."""
     from millrace.python.data.util import traverse
     from millrace.python.framework import random_seed
 

@@ -17,7 +17,7 @@ def state_function(
     """A function of (state, element), whose results may have less known shapes than its arguments.
 
     Args:
-      dataset: gives the elements.
+      dataset: the source of the elements.
       initial_state: the state before the first.
       func: the Python function.
       name: name of the transformation, for messages.
@@ -76,7 +76,7 @@ def _check_state(expected: Any, got: Any) -> None:
 
 
 def reduce(dataset: Any, initial_state: Any, reduce_func: Any) -> Any:
-    """The state that `reduce_func` gives after all elements of a dataset."""
+    """The state that `reduce_func` returns after all elements of a dataset."""
     with ops.name_scope("initial_state"):
         initial_state = structure.normalize_element(initial_state)
     wrapped, state_structure, _ = state_function(dataset, initial_state, reduce_func, "reduce()", False)

@@ -257,7 +257,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         )
 
     def filter(self, predicate: Any) -> Any:
-        """The elements for which a function gives True, a scalar bool."""
+        """The elements for which a function returns True, a scalar bool."""
         return _function_datasets.FilterDataset(self, predicate)
 
     def apply(self, transformation_func: Any) -> Any:
@@ -276,7 +276,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         return _datasets.WindowDataset(self, size, shift, stride, drop_remainder)
 
     def reduce(self, initial_state: Any, reduce_func: Any) -> Any:
-        """The state that a function of state and element gives after all elements: a structure of tensors."""
+        """The state that a function of state and element returns after all elements: a structure of tensors."""
         from millrace.python.data.ops import _reduce
 
         return _reduce.reduce(self, initial_state, reduce_func)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Iterators that give the elements of one dataset to several devices in turn."""
+"""Iterators that distribute the elements of one dataset to several devices in turn."""
 from __future__ import annotations
 
 from typing import Any

@@ -18,7 +18,7 @@ class DumpingDebugWrapperSession(framework.NonInteractiveDebugWrapperSession):
     Args:
       sess: the session.
       session_root: the folder in which each run gets one; it is new or empty.
-      watch_fn: a function of fetches and feeds that gives WatchOptions; None: all tensors are watched.
+      watch_fn: a function of fetches and feeds that returns WatchOptions; None: all tensors are watched.
       thread_name_filter: see BaseDebugWrapperSession.
       pass_through_operrors: whether errors of a run are raised.
 

@@ -322,15 +322,15 @@ class BaseDebugWrapperSession(session.SessionInterface):
         )
 
     def on_session_init(self, request: Any) -> Any:
-        """Called with an OnSessionInitRequest; gives an OnSessionInitResponse."""
+        """Called with an OnSessionInitRequest; returns an OnSessionInitResponse."""
         raise NotImplementedError("on_session_init")
 
     def on_run_start(self, request: Any) -> Any:
-        """Called with an OnRunStartRequest; gives an OnRunStartResponse."""
+        """Called with an OnRunStartRequest; returns an OnRunStartResponse."""
         raise NotImplementedError("on_run_start")
 
     def on_run_end(self, request: Any) -> Any:
-        """Called with an OnRunEndRequest; gives an OnRunEndResponse."""
+        """Called with an OnRunEndRequest; returns an OnRunEndResponse."""
         raise NotImplementedError("on_run_end")
 
     def as_default(self) -> Any:
@@ -371,7 +371,7 @@ class NonInteractiveDebugWrapperSession(BaseDebugWrapperSession):
 
     Args:
       sess: the session.
-      watch_fn: a function of fetches and feeds that gives WatchOptions.
+      watch_fn: a function of fetches and feeds that returns WatchOptions.
       thread_name_filter: see BaseDebugWrapperSession.
       pass_through_operrors: see BaseDebugWrapperSession.
     """

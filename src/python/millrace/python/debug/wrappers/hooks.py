@@ -100,7 +100,7 @@ class DumpingDebugHook(session_run_hook.SessionRunHook):
 
     Args:
       session_root: the folder in which each run gets one.
-      watch_fn: a function of fetches and feeds that gives WatchOptions.
+      watch_fn: a function of fetches and feeds that returns WatchOptions.
       thread_name_filter: a pattern of names of threads; runs of others are not watched.
       log_usage: not used.
     """

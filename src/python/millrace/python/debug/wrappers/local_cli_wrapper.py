@@ -71,7 +71,7 @@ class LocalCLIDebugWrapperSession(framework.BaseDebugWrapperSession):
 
         Args:
           filter_name: the name; "has_inf_or_nan" is predefined.
-          tensor_filter: a function of a DebugTensorDatum and the array, which gives a bool.
+          tensor_filter: a function of a DebugTensorDatum and the array, which returns a bool.
         """
         if not isinstance(filter_name, str):
             raise TypeError("Input argument filter_name is expected to be str, but is not.")

@@ -167,7 +167,7 @@ class LinearOperatorIdentity(BaseLinearOperatorIdentity):
         return control_flow_ops.no_op("assert_self_adjoint")
 
     def _possibly_broadcast_batch_shape(self, x: Any) -> Any:
-        """Gives `x` the leading axes of the operator."""
+        """Adds the leading axes of the operator to `x`."""
         if self._batch_shape_arg is None:
             return x
         special_shape = self.batch_shape.concatenate([1, 1])

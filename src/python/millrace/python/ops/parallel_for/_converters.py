@@ -148,7 +148,7 @@ def _broadcast_to(c: Operands) -> Any:
     shape = c.prefixed(1, c.count)
     rank = c.op.inputs[1].shape.dims[0].value if c.op.inputs[1].shape.ndims == 1 else None
     if rank is None:
-        raise Unconvertible("the rank that BroadcastTo gives is not known")
+        raise Unconvertible("the rank of the result of BroadcastTo is not known")
     return array_ops.broadcast_to(c.aligned(0, rank), shape)
 
 
@@ -157,7 +157,7 @@ def _fill(c: Operands) -> Any:
     dims = c.same(0)
     rank = dims.shape.dims[0].value if dims.shape.ndims == 1 else None
     if rank is None:
-        raise Unconvertible("the rank that Fill gives is not known")
+        raise Unconvertible("the rank of the result of Fill is not known")
     value = array_ops.reshape(c.stacked(1), array_ops.concat([[c.count], c.ones(rank)], 0))
     return array_ops.tile(value, array_ops.concat([[1], math_ops.cast(dims, "int32")], 0))
 

@@ -107,7 +107,7 @@ class TFRecordDatasetTestBase(test_base.DatasetTestBase):
         return filename
 
     def _interleave(self, iterators: list[Iterator[Any]], cycle_length: int) -> Iterator[Any]:
-        """What interleaving `cycle_length` files at a time, an element each, gives."""
+        """The result of interleaving `cycle_length` files at a time, an element each."""
         pending, open_iterators = list(range(len(iterators))), []
         for _ in range(cycle_length):
             if pending:

@@ -49,7 +49,7 @@ class SqlDatasetTestBase(test_base.DatasetTestBase):
     def _createSqlDataset(  # noqa: N802
         self, query: Any, output_types: Any, driver_name: Any = "sqlite", num_repeats: int = 1
     ) -> Any:
-        """The rows that a query gives, repeated."""
+        """The rows that a query returns, repeated."""
         dataset = readers.SqlDataset(driver_name, self.data_source_name, query, output_types)
         return dataset.repeat(num_repeats)
 

@@ -73,11 +73,11 @@ class _ChooseFastestDataset(_datasets._WithSpec):
 
 
 class _ChooseFastestBranchDataset(_datasets._WithSpec, _datasets.UnaryDataset):
-    """The result of the fastest of several functions of a dataset, which all give the same elements.
+    """The result of the fastest of several functions of a dataset, which all return the same elements.
 
     Args:
       input_dataset: the dataset.
-      functions: functions of a dataset that give a dataset.
+      functions: functions of a dataset that return a dataset.
       ratio_numerator, ratio_denominator: the ratio of the numbers of input and output elements.
       num_elements_per_branch: the number of elements with which each function is timed; None: 10 times the
         denominator.

@@ -31,7 +31,7 @@ class _TakeWhileDataset(_datasets.UnaryUnchangedStructureDataset):
 
 
 def take_while(predicate: Any) -> Any:
-    """For `apply`: the elements before the first one for which `predicate` gives False."""
+    """For `apply`: the elements before the first one for which `predicate` returns False."""
 
     def apply_fn(dataset: Any) -> Any:
         return _TakeWhileDataset(dataset, predicate)

@@ -53,13 +53,13 @@ class DatasetSerializationTestBase(test.TestCase):  # type: ignore[misc]
     def verify_unused_iterator(
         self, ds_fn: Make, num_outputs: int, sparse_tensors: bool = False, verify_exhausted: bool = True
     ) -> None:
-        """An iterator that was saved before its first element gives all elements after it was restored."""
+        """An iterator that was saved before its first element returns all elements after it was restored."""
         self.verify_run_with_breaks(
             ds_fn, [0], num_outputs, sparse_tensors=sparse_tensors, verify_exhausted=verify_exhausted
         )
 
     def verify_fully_used_iterator(self, ds_fn: Make, num_outputs: int, sparse_tensors: bool = False) -> None:
-        """An iterator that has given all gives nothing after it was restored."""
+        """An iterator that has returned all elements returns none after it was restored."""
         self.verify_run_with_breaks(ds_fn, [num_outputs], num_outputs, sparse_tensors=sparse_tensors)
 
     def verify_exhausted_iterator(self, ds_fn: Make, num_outputs: int, sparse_tensors: bool = False) -> None:
@@ -150,7 +150,7 @@ class DatasetSerializationTestBase(test.TestCase):  # type: ignore[misc]
         sparse_tensors: bool = False,
         verify_exhausted: bool = True,
     ) -> None:
-        """Fails unless an iterator that is saved and restored at some points gives the elements of one that is not."""
+        """Fails unless an iterator that is saved and restored at some points returns the elements of one that is not."""
         expected = self.gen_outputs(
             ds_fn,
             [],
