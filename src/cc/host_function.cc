@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include <map>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "base/mutex.h"
@@ -49,7 +50,7 @@ class HostFunctionKernel final : public OpKernel {
     std::vector<Tensor> inputs;
     inputs.reserve(static_cast<size_t>(context.num_inputs()));
     for (int i = 0; i < context.num_inputs(); ++i) inputs.push_back(context.input(i));
-    MR_ASSIGN_OR_RETURN(std::vector<Tensor> results, (*fn_)(inputs));
+    MR_ASSIGN_OR_RETURN(std::vector<Tensor> results, Call(inputs));
     if (results.size() != static_cast<size_t>(num_outputs())) {
       return errors::InvalidArgument("A C++ function returns ", results.size(), " tensors, expected ",
                                      num_outputs());
@@ -67,6 +68,19 @@ class HostFunctionKernel final : public OpKernel {
   }
 
  private:
+  // The function is the user's and may throw; a std::bad_alloc ends the step as that of any kernel does.
+  StatusOr<std::vector<Tensor>> Call(const std::vector<Tensor>& inputs) const {
+    try {
+      return (*fn_)(inputs);
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& e) {
+      return errors::Internal("A C++ function threw an exception: ", e.what());
+    } catch (...) {
+      return errors::Internal("A C++ function threw an object that is not a std::exception");
+    }
+  }
+
   const std::shared_ptr<const HostFn> fn_;
 };
 

@@ -241,6 +241,12 @@ std::string_view AttrValue::TypeName() const {
   return kTypeNames[v_.index()];
 }
 
+static Status CheckTensor(const Tensor& tensor) {
+  if (tensor.IsInitialized()) return Status::Ok();
+  return errors::InvalidArgument("AttrValue had a tensor without value: ", tensor.dtype(), " of shape ",
+                                 tensor.shape());
+}
+
 Status CheckAttrType(const AttrValue& value, std::string_view type) {
   const bool wants_list = type.starts_with("list(");
   if (value.IsPlaceholder()) {
@@ -261,6 +267,10 @@ Status CheckAttrType(const AttrValue& value, std::string_view type) {
   if (const auto* t = value.As<DataType>()) return CheckType(*t);
   if (const auto* list = value.As<std::vector<DataType>>()) {
     for (const DataType t : *list) MR_RETURN_IF_ERROR(CheckType(t));
+  }
+  if (const auto* tensor = value.As<std::shared_ptr<const Tensor>>()) return CheckTensor(**tensor);
+  if (const auto* list = value.As<std::vector<Tensor>>()) {
+    for (const Tensor& tensor : *list) MR_RETURN_IF_ERROR(CheckTensor(tensor));
   }
   return Status::Ok();
 }

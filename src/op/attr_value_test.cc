@@ -48,6 +48,14 @@ TEST(AttrValue, NamesTheTypeFoundInsteadOfTheExpectedOne) {
             "AttrValue had value with type 'int' when 'string' expected");
   EXPECT_EQ(CheckAttrType(AttrValue(std::vector<int64_t>{1}), "int").message(),
             "AttrValue had value with type 'list(int)' when 'int' expected");
+  Tensor moved = Tensor::Vector({1.0f, 2.0f});
+  const Tensor kept = std::move(moved);
+  EXPECT_EQ(CheckAttrType(AttrValue(kept), "tensor"), Status::Ok());
+  EXPECT_EQ(CheckAttrType(AttrValue(moved), "tensor").message(),  // NOLINT(bugprone-use-after-move)
+            "AttrValue had a tensor without value: float of shape [2]");
+  EXPECT_EQ(CheckAttrType(AttrValue(std::vector<Tensor>{kept, moved}), "list(tensor)").code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(CheckAttrType(AttrValue(Tensor(DataType::kInt32, TensorShape({0, 3}))), "tensor"), Status::Ok());
   EXPECT_EQ(CheckAttrType(AttrValue(), "int").message(), "AttrValue missing value with expected type 'int'");
   EXPECT_EQ(CheckAttrType(AttrValue(EmptyList{}), "int").message(),
             "AttrValue missing value with expected type 'int'");

@@ -9,6 +9,8 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -105,6 +107,51 @@ Dataset Range(const Scope& s) { return Dataset::Range(s, int64_t{3}); }
 // The results of fetching an element.
 Outputs Next(const Scope& s, const Dataset& dataset) {
   return Iterator::OneShot(s, [&](const Scope&) { return dataset; }).GetNext(s);
+}
+
+TEST(FunctionMisuse, HostFunctionsThatThrow) {
+  const Scope scope = Scope::NewRootScope();
+  const auto call = [&](const HostFn& fn) {
+    return CallHostFunction(scope, fn, {}, {DataType::kFloat}, {PartialShape({})})[0];
+  };
+  const Output error = call([](const std::vector<Tensor>&) -> StatusOr<std::vector<Tensor>> {
+    throw std::runtime_error("no table today");
+  });
+  const Output object = call([](const std::vector<Tensor>&) -> StatusOr<std::vector<Tensor>> { throw 7; });
+  const Output memory =
+      call([](const std::vector<Tensor>&) -> StatusOr<std::vector<Tensor>> { throw std::bad_alloc(); });
+  const ClientSession session(scope);
+  std::vector<Tensor> out;
+  const Status first = session.Run({error}, &out);
+  EXPECT_EQ(first.code(), ErrorCode::kInternal);
+  EXPECT_THAT(first.message(), ::testing::HasSubstr("A C++ function threw an exception: no table today"));
+  const Status second = session.Run({object}, &out);
+  EXPECT_EQ(second.code(), ErrorCode::kInternal);
+  EXPECT_THAT(second.message(), ::testing::HasSubstr("threw an object that is not a std::exception"));
+  EXPECT_EQ(session.Run({memory}, &out).code(), ErrorCode::kResourceExhausted);
+  // Also on the threads of a parallel map.
+  const Dataset mapped = Dataset::Range(scope, int64_t{3})
+                             .MapHost(
+                                 [](const std::vector<Tensor>&) -> StatusOr<std::vector<Tensor>> {
+                                   throw std::runtime_error("no table today");
+                                 },
+                                 {DataType::kInt64}, {PartialShape({})}, {.num_parallel_calls = 2});
+  const Iterator iterator = Iterator::Initializable(mapped);
+  const Output next = iterator.GetNext(scope)[0];
+  ASSERT_EQ(scope.status(), Status());
+  const ClientSession other(scope);
+  ASSERT_EQ(other.Run(RunOptions(), {}, {}, {iterator.initializer()}, nullptr, nullptr), Status());
+  const Status third = other.Run({next}, &out);
+  EXPECT_EQ(third.code(), ErrorCode::kInternal);
+  EXPECT_THAT(third.message(), ::testing::HasSubstr("no table today"));
+}
+
+TEST(ScopeMisuse, ConstantsWithoutAValue) {
+  Tensor moved = Tensor::Vector({1.f, 2.f});
+  const Tensor taken = std::move(moved);
+  ExpectWrong([&](const Scope& s) { ops::Const(s, moved); });               // NOLINT(bugprone-use-after-move)
+  ExpectWrong([&](const Scope& s) { ops::Neg(s, ops::Const(s, moved)); });  // NOLINT(bugprone-use-after-move)
+  ExpectWrong([&](const Scope& s) { ops::Concat(s, 0, {taken, moved}); });  // NOLINT(bugprone-use-after-move)
 }
 
 TEST(DatasetMisuse, UnsetDatasetsAndIterators) {

@@ -355,6 +355,12 @@ class Misuse : public OpKernel {
       x.shaped<float, 2>({2, 2});
     } else if (how_ == "list") {
       OP_REQUIRES_OK(context, context->allocate_output("y", x.shape(), &y));
+    } else if (how_ == "memory") {
+      throw std::bad_alloc();
+    } else if (how_ == "memory of a shard") {
+      context->ParallelFor(1000, 100000, [](int64, int64) { throw std::bad_alloc(); });
+    } else if (how_ == "object") {
+      throw 7;
     }
   }
 

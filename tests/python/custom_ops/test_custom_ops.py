@@ -63,12 +63,21 @@ def test_errors_of_kernels(ops):
         ("scalar", "scalar\\(\\) of Tensor<type: float shape: \\[3\\]>"),
         ("sizes", "a view of another number of elements than Tensor<type: float shape: \\[3\\]>"),
         ("list", "used list-valued output name 'y'"),
+        ("object", "a kernel threw an object that is not a std::exception"),
     ],
 )
 def test_wrong_use_by_a_kernel_is_an_error(ops, how, text):
     with tf.Graph().as_default():
         y = ops.custom_misuse(np.zeros([3], np.float32), how=how)
         with pytest.raises(tf.errors.OpError, match=text):
+            run(y)
+
+
+@pytest.mark.parametrize("how", ["memory", "memory of a shard"])
+def test_a_kernel_without_memory_ends_its_step(ops, how):
+    with tf.Graph().as_default():
+        y = ops.custom_misuse(np.zeros([3], np.float32), how=how)
+        with pytest.raises(tf.errors.ResourceExhaustedError, match="Out of memory in a kernel"):
             run(y)
 
 

@@ -63,10 +63,8 @@ class Name {
     OpKernelConstruction construction(c);
     try {
       return static_cast<OpKernel*>(new Kernel(&construction));
-    } catch (const std::exception& e) {
-      construction.SetStatus(errors::Internal(e.what()));
     } catch (...) {
-      construction.SetStatus(errors::Internal("a kernel threw an object that is not a std::exception"));
+      construction.SetStatus(internal::CaughtError("a kernel"));
     }
     return nullptr;
   }
@@ -74,10 +72,8 @@ class Name {
     OpKernelContext context(c);
     try {
       static_cast<OpKernel*>(kernel)->Compute(&context);
-    } catch (const std::exception& e) {
-      context.SetStatus(errors::Internal(e.what()));
     } catch (...) {
-      context.SetStatus(errors::Internal("a kernel threw an object that is not a std::exception"));
+      context.SetStatus(internal::CaughtError("a kernel"));
     }
     context.Finish();
   }

@@ -84,10 +84,8 @@ class OpDefBuilderWrapper {
     Status result;
     try {
       result = (*static_cast<ShapeFn*>(data))(&context);
-    } catch (const std::exception& e) {
-      result = errors::Internal(e.what());
     } catch (...) {
-      result = errors::Internal("a shape function threw an object that is not a std::exception");
+      result = internal::CaughtError("a shape function");
     }
     result.Update(context.status());
     TF_SetStatus(status, static_cast<TF_Code>(result.code()), result.error_message().c_str());

@@ -118,10 +118,8 @@ class ResourceMgr {
     Status result;
     try {
       result = (*static_cast<Search<T>*>(data)->creator)(&made);
-    } catch (const std::exception& e) {
-      result = errors::Internal(e.what());
     } catch (...) {
-      result = errors::Internal("the creator of a resource threw an object that is not a std::exception");
+      result = internal::CaughtError("the creator of a resource");
     }
     if (result.ok() && made == nullptr) result = errors::Internal("the creator of a resource made none");
     TF_SetStatus(status, static_cast<TF_Code>(result.code()), result.error_message().c_str());

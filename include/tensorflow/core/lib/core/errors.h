@@ -4,6 +4,8 @@
 #ifndef TENSORFLOW_CORE_LIB_CORE_ERRORS_H_
 #define TENSORFLOW_CORE_LIB_CORE_ERRORS_H_
 
+#include <exception>
+#include <new>
 #include <sstream>
 
 #include "tensorflow/core/lib/core/status.h"
@@ -54,6 +56,24 @@ MR_TF_ERROR(Unauthenticated, UNAUTHENTICATED)
 #undef MR_TF_ERROR
 
 }  // namespace errors
+
+namespace internal {
+
+// The error of the exception that is being handled, which `thrower` has thrown: ResourceExhausted for
+// std::bad_alloc, else Internal with the exception's text.
+inline Status CaughtError(const char* thrower) {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return errors::ResourceExhausted("Out of memory in ", thrower);
+  } catch (const std::exception& e) {
+    return errors::Internal(e.what());
+  } catch (...) {
+    return errors::Internal(thrower, " threw an object that is not a std::exception");
+  }
+}
+
+}  // namespace internal
 }  // namespace tensorflow
 
 #endif
