@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <ranges>
 #include <thread>
 #include <utility>
 
@@ -21,11 +22,15 @@ uint64_t NextGeneration() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only the number matters
 }
 
+// When more kernels than this are prepared, those of stateless ops are dropped.
+constexpr size_t kMaxKernels = 4096;
+
 // The kernels that a thread has used, by the hash of their keys, so that it finds them without a lock.
 struct Remembered {
   uint64_t generation = 0;
   uint64_t hash = 0;
-  const EagerKernel* kernel = nullptr;
+  RefPtr<EagerKernel> kernel;
+  bool running = false;  // on this thread, so the reference must stay
 };
 using Memory = std::array<Remembered, 64>;
 // A pointer: a library that is loaded late has little room for variables of threads.
@@ -36,12 +41,41 @@ Remembered& SlotOf(uint64_t hash) {
   return (*memory)[hash % memory->size()];
 }
 
+// Drops the references of this thread, except those to kernels that it runs.
+void Forget() {
+  if (memory == nullptr) return;
+  for (Remembered& slot : *memory) {
+    if (!slot.running) slot = {};
+  }
+}
+
 int Threads(int configured) {
   if (configured > 0) return configured;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 }  // namespace
+
+// A kernel while an op uses it: the thread's slot holds the reference, without an atomic operation per op.
+// Ops that run within another op of the thread, whose slot is the same one, hold their own.
+struct EagerContext::KernelUse {
+  KernelUse() = default;
+  KernelUse(const KernelUse&) = delete;
+  KernelUse& operator=(const KernelUse&) = delete;
+  ~KernelUse() {
+    if (slot != nullptr) slot->running = false;
+  }
+  void Take(Remembered& of) {
+    kernel = of.kernel.get();
+    if (of.running) return;  // an outer op of the same kernel holds it
+    of.running = true;
+    slot = &of;
+  }
+
+  const EagerKernel* kernel = nullptr;
+  Remembered* slot = nullptr;
+  RefPtr<EagerKernel> own;
+};
 
 StatusOr<std::unique_ptr<EagerContext>> EagerContext::Make(const Options& options) {
   MR_ASSIGN_OR_RETURN(const DeviceOptions devices, DeviceOptionsOf(options.session));
@@ -73,8 +107,11 @@ EagerContext::~EagerContext() {
   executor_.reset();
   {
     WriterLock lock(mu_);
+    // Other threads may still have references.
+    for (auto& [hash, kernel] : kernels_) kernel->Close();
+    for (const RefPtr<EagerKernel>& kernel : dropped_) kernel->Close();
     kernels_.clear();
-    cleared_.clear();
+    dropped_.clear();
   }
   worker_->functions().DropInstances();
 }
@@ -138,49 +175,57 @@ bool EagerContext::HasFunction(const std::string& name) {
   return functions_.Find(name) != nullptr;
 }
 
-const EagerKernel* EagerContext::Find(uint64_t hash, const EagerOp& op, const Device& device) const {
+RefPtr<EagerKernel> EagerContext::Find(uint64_t hash, const EagerOp& op, const Device& device) const {
   const auto [begin, end] = kernels_.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
-    if (it->second->key().Is(op, device)) return it->second.get();
+    if (it->second->key().Is(op, device)) return it->second;
   }
   return nullptr;
 }
 
-StatusOr<const EagerKernel*> EagerContext::Prepare(const EagerOp& op) {
+RefPtr<EagerKernel> EagerContext::FindLocked(uint64_t hash, const EagerOp& op, const Device& device) {
+  ReaderLock lock(mu_);
+  return Find(hash, op, device);
+}
+
+Status EagerContext::Prepare(const EagerOp& op, KernelUse* use) {
   Device& device = op.device() == nullptr ? host_device() : *op.device();
   const uint64_t hash = EagerKey::Hash(op, device);
   const uint64_t generation = generation_.load(std::memory_order_acquire);
   Remembered& slot = SlotOf(hash);
   if (slot.generation == generation && slot.hash == hash && slot.kernel->key().Is(op, device)) [[likely]] {
-    return slot.kernel;
+    use->Take(slot);
+    return Status();
   }
-  const EagerKernel* kernel = nullptr;
-  {
-    ReaderLock lock(mu_);
-    kernel = Find(hash, op, device);
-  }
+  Kernels freed;
+  RefPtr<EagerKernel> kernel = FindLocked(hash, op, device);
   if (kernel == nullptr) {
     MutexLock making(make_mu_);
-    {
-      ReaderLock lock(mu_);
-      kernel = Find(hash, op, device);
-    }
+    kernel = FindLocked(hash, op, device);
     if (kernel == nullptr) {
-      MR_ASSIGN_OR_RETURN(std::unique_ptr<EagerKernel> made,
-                          EagerKernel::Make(op, device, devices_->resources(device), environment_));
-      kernel = made.get();
+      MR_ASSIGN_OR_RETURN(kernel, EagerKernel::Make(op, device, devices_->resources(device), environment_));
       WriterLock lock(mu_);
-      kernels_.emplace(hash, std::move(made));
+      if (kernels_.size() >= kMaxKernels) freed = Drop(false);
+      kernels_.emplace(hash, kernel);
     }
   }
-  slot = {generation, hash, kernel};
-  return kernel;
+  if (slot.running) {
+    use->kernel = kernel.get();
+    use->own = std::move(kernel);
+    return Status();
+  }
+  // `generation` is older than the kernel if others have been dropped meanwhile: it is looked up again then.
+  slot = {.generation = generation, .hash = hash, .kernel = std::move(kernel)};
+  use->Take(slot);
+  return Status();
 }
 
 Status EagerContext::Execute(const EagerOp& op, std::span<EagerTensor*> outputs, int* num_outputs) {
   if (!op.status().ok()) [[unlikely]]
     return op.status();
-  MR_ASSIGN_OR_RETURN(const EagerKernel* const kernel, Prepare(op));
+  KernelUse use;
+  MR_RETURN_IF_ERROR(Prepare(op, &use));
+  const EagerKernel* const kernel = use.kernel;
   MR_RETURN_IF_ERROR(kernel->CheckInputs(op.inputs()));
   const size_t count = kernel->output_types().size();
   if (count > outputs.size()) {
@@ -206,13 +251,14 @@ Status EagerContext::ExecuteLater(const EagerOp& op, const EagerKernel& kernel,
       op.device() == nullptr ? *host_device_name_ : InternDeviceName(op.device()->name());
   std::vector<RefPtr<EagerTensor>> results;
   for (const DataType type : kernel.output_types()) results.push_back(MakeRef<EagerTensor>(type, device));
-  const auto run = [inputs = op.inputs(), results, &kernel](const Status& failed) -> Status {
+  const auto run = [inputs = op.inputs(), results,
+                    kernel = ShareRef(&kernel)](const Status& failed) -> Status {
     Status status = failed;
     for (const RefPtr<EagerTensor>& input : inputs) {
       if (status.ok()) status = input->Await();
     }
     std::vector<Tensor> values(results.size());
-    if (status.ok()) status = kernel.Run(inputs, values);
+    if (status.ok()) status = kernel->Run(inputs, values);
     for (size_t i = 0; i < results.size(); ++i) {
       if (status.ok()) {
         results[i]->Set(std::move(values[i]));
@@ -235,12 +281,31 @@ StatusOr<RefPtr<EagerTensor>> EagerContext::Copy(EagerTensor& tensor, const Devi
   return MakeRef<EagerTensor>(tensor.value(), InternDeviceName(device.name()));
 }
 
-void EagerContext::ClearKernels() {
-  if (executor_ != nullptr) executor_->Wait().IgnoreError("is told to those who ask for results");
-  WriterLock lock(mu_);
-  for (auto& [hash, kernel] : kernels_) cleared_.push_back(std::move(kernel));
-  kernels_.clear();
+EagerContext::Kernels EagerContext::Drop(bool stateful) {
+  for (auto it = kernels_.begin(); it != kernels_.end();) {
+    if (it->second->is_stateful() && !stateful) {
+      ++it;
+    } else {
+      dropped_.push_back(std::move(it->second));
+      it = kernels_.erase(it);
+    }
+  }
   generation_.store(NextGeneration(), std::memory_order_release);
+  Forget();
+  // No thread can get a reference to a kernel of which this is the only one.
+  const auto [begin, end] = std::ranges::partition(dropped_, [](const RefPtr<EagerKernel>& kernel) {
+    return kernel->owns_resources() || !kernel->RefCountIsOne();
+  });
+  Kernels freed(std::make_move_iterator(begin), std::make_move_iterator(end));
+  dropped_.erase(begin, end);
+  return freed;
+}
+
+void EagerContext::ClearKernels() {
+  if (executor_ != nullptr) executor_->Wait().IgnoreError("later calls report it");
+  Kernels freed;
+  WriterLock lock(mu_);
+  freed = Drop(true);
 }
 
 Status EagerContext::Await() { return executor_ == nullptr ? Status() : executor_->Wait(); }
@@ -260,6 +325,11 @@ void EagerContext::EndStep() {
     if (open_steps_ == 0 || --open_steps_ > 0) return;
   }
   step_resources_.Clear();
+}
+
+size_t EagerContext::num_dropped_kernels_for_test() {
+  ReaderLock lock(mu_);
+  return dropped_.size();
 }
 
 size_t EagerContext::num_kernels_for_test() {

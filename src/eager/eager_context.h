@@ -52,7 +52,8 @@ class EagerContext {
   Status Execute(const EagerOp& op, std::span<EagerTensor*> outputs, int* num_outputs);
   // A copy of `tensor` on another device.
   StatusOr<RefPtr<EagerTensor>> Copy(EagerTensor& tensor, const Device& device);
-  // Drops prepared kernels, and the state that they keep.
+  // Later ops prepare new kernels. The old ones are freed, except those of resources, to which handles may
+  // refer: they live as long as the context.
   void ClearKernels() MR_EXCLUDES(mu_);
   // Waits for an asynchronous context; its first error, which later calls return, too, until it is cleared.
   Status Await();
@@ -61,13 +62,21 @@ class EagerContext {
   void StartStep() MR_EXCLUDES(mu_);
   void EndStep() MR_EXCLUDES(mu_);
 
+  // Prepared kernels, and those that have been dropped but are in use.
   size_t num_kernels_for_test() MR_EXCLUDES(mu_);
+  size_t num_dropped_kernels_for_test() MR_EXCLUDES(mu_);
 
  private:
   EagerContext(const Options& options, std::shared_ptr<LocalDevices> devices);
-  StatusOr<const EagerKernel*> Prepare(const EagerOp& op) MR_EXCLUDES(mu_, make_mu_);
-  const EagerKernel* Find(uint64_t hash, const EagerOp& op, const Device& device) const
+  struct KernelUse;
+  using Kernels = std::vector<RefPtr<EagerKernel>>;
+  Status Prepare(const EagerOp& op, KernelUse* use) MR_EXCLUDES(mu_, make_mu_);
+  RefPtr<EagerKernel> Find(uint64_t hash, const EagerOp& op, const Device& device) const
       MR_REQUIRES_SHARED(mu_);
+  RefPtr<EagerKernel> FindLocked(uint64_t hash, const EagerOp& op, const Device& device) MR_EXCLUDES(mu_);
+  // Drops the prepared kernels, of stateful ops only if `stateful`; those that can be freed now, for the
+  // caller to free without the lock.
+  Kernels Drop(bool stateful) MR_REQUIRES(mu_);
   Status ExecuteLater(const EagerOp& op, const EagerKernel& kernel, std::span<EagerTensor*> outputs);
 
   const std::shared_ptr<LocalDevices> devices_;
@@ -84,8 +93,8 @@ class EagerContext {
 
   Mutex make_mu_;  // held while a kernel is made; before mu_
   SharedMutex mu_;
-  std::unordered_multimap<uint64_t, std::unique_ptr<EagerKernel>> kernels_ MR_GUARDED_BY(mu_);
-  std::vector<std::unique_ptr<EagerKernel>> cleared_ MR_GUARDED_BY(mu_);  // may be running
+  std::unordered_multimap<uint64_t, RefPtr<EagerKernel>> kernels_ MR_GUARDED_BY(mu_);
+  Kernels dropped_ MR_GUARDED_BY(mu_);  // some thread has a reference, or they own resources
   FunctionLibrary functions_ MR_GUARDED_BY(mu_);
   std::vector<FunctionLibrary> removed_ MR_GUARDED_BY(mu_);  // ops may still refer to them
   int open_steps_ MR_GUARDED_BY(mu_) = 0;

@@ -77,16 +77,15 @@ bool EagerKey::Is(const EagerOp& other, const Device& other_device) const {
          attrs == other.attrs();
 }
 
-StatusOr<std::unique_ptr<EagerKernel>> EagerKernel::Make(const EagerOp& op, Device& device,
-                                                         ResourceManager& resources,
-                                                         const Environment& environment) {
+StatusOr<RefPtr<EagerKernel>> EagerKernel::Make(const EagerOp& op, Device& device, ResourceManager& resources,
+                                                const Environment& environment) {
   // Functions may have any name.
   if (!op.is_function()) MR_RETURN_IF_ERROR(CheckRunsAlone(*op.op()));
   if (device.has_own_memory()) {
     return errors::Unimplemented("Ops are executed one by one on devices of host memory only, not on ",
                                  device.name());
   }
-  std::unique_ptr<EagerKernel> made(new EagerKernel);
+  RefPtr<EagerKernel> made(new EagerKernel);
   made->key_ = EagerKey::Of(op, device);
   made->environment_ = environment;
   made->device_ = &device;
@@ -118,6 +117,10 @@ StatusOr<std::unique_ptr<EagerKernel>> EagerKernel::Make(const EagerOp& op, Devi
   MR_ASSIGN_OR_RETURN(made->kernel_, KernelRegistry::Global().Create(device.type(), construction));
   made->async_ = made->kernel_->AsAsync();
   return made;
+}
+
+bool EagerKernel::owns_resources() const {
+  return is_stateful() && std::ranges::find(output_types_, DataType::kResource) != output_types_.end();
 }
 
 Status EagerKernel::CheckInputs(std::span<const RefPtr<EagerTensor>> inputs) const {

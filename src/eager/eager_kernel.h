@@ -28,7 +28,8 @@ struct EagerKey {
 };
 
 // An op with its attributes, types of inputs and device, ready to run. Made once, run by many threads.
-class EagerKernel {
+// Threads may hold references beyond the life of its context, which closes it.
+class EagerKernel : public RefCounted {
  public:
   // Common to all runs of a context.
   struct Environment {
@@ -40,11 +41,15 @@ class EagerKernel {
   };
 
   // Errors of the attributes, or of a missing kernel.
-  static StatusOr<std::unique_ptr<EagerKernel>> Make(const EagerOp& op, Device& device,
-                                                     ResourceManager& resources,
-                                                     const Environment& environment);
+  static StatusOr<RefPtr<EagerKernel>> Make(const EagerOp& op, Device& device, ResourceManager& resources,
+                                            const Environment& environment);
+  // Destroys the op's kernel with the state that it keeps. No run may be in progress, none may follow.
+  void Close() { kernel_.reset(); }
 
   const EagerKey& key() const { return key_; }
+  bool is_stateful() const { return function_ == nullptr && key_.op->def.is_stateful; }
+  // Handles that the op has returned may refer to resources that end with the kernel.
+  bool owns_resources() const;
   std::span<const DataType> output_types() const { return output_types_; }
   // Names the tensor whose type is wrong, in TensorFlow's words.
   Status CheckInputs(std::span<const RefPtr<EagerTensor>> inputs) const;

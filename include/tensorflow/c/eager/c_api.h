@@ -39,8 +39,8 @@ TF_CAPI_EXPORT extern TFE_Context* TFE_NewContext(const TFE_ContextOptions* opts
 TF_CAPI_EXPORT extern void TFE_DeleteContext(TFE_Context* ctx);
 TF_CAPI_EXPORT extern TF_DeviceList* TFE_ContextListDevices(TFE_Context* ctx, TF_Status* status);
 
-/* Drops the prepared kernels. Those of ops that return resources stay as long as the context, since handles may refer to
-   their state. */
+/* Drops the prepared kernels. Those of ops that return resources stay as long as the context, since handles
+   may refer to their state. */
 TF_CAPI_EXPORT extern void TFE_ContextClearCaches(TFE_Context* ctx);
 
 /* For the calling thread. Tensors are in host memory, which all devices read: the policy has no effect. */
