@@ -293,7 +293,7 @@ StatusOr<Output> LoopGradient::MakeImage(const Output& tensor) {
   Node* const node = tensor.node;
   if (IsConstant(*node)) {
     Place(frame_.backward);
-    return Output{builder_.Add(node->op_name(), {}, node->attrs()), 0};
+    return Guarded({builder_.Add(node->op_name(), {}, node->attrs()), 0}, frame_.guards.Of(tensor));
   }
   if (IsInvariant(*node)) {
     MR_ASSIGN_OR_RETURN(const Edge* outside, node->InputEdge(0));
@@ -347,6 +347,17 @@ Output LoopGradient::Lift(Output tensor, const Guard& guard, const Output& handl
   return tensor;
 }
 
+StatusOr<Output> LoopGradient::Guarded(Output image, const Guard& guard) {
+  MR_RETURN_IF_ERROR(builder_.status());
+  for (const auto& [pred, side] : guard) {
+    MR_ASSIGN_OR_RETURN(const Output taken, Image(pred));
+    Place(frame_.backward);
+    image = Sibling(Add("Switch", {image, taken}), side);
+  }
+  MR_RETURN_IF_ERROR(builder_.status());
+  return image;
+}
+
 StatusOr<Output> LoopGradient::Saved(const Output& tensor) {
   const DataType dtype = TypeOf(tensor);
   BeginFlow();
@@ -363,14 +374,9 @@ StatusOr<Output> LoopGradient::Saved(const Output& tensor) {
   Place(parent_.backward);
   const Output handle = Enter(Direction::kBackward, array, true);
   Place(frame_.backward);
-  Output image = Add("TensorArrayReadV3", {handle, backward_index_, flow_in_backward_}, {{"dtype", dtype}});
-  MR_RETURN_IF_ERROR(builder_.status());
-  for (const auto& [pred, side] : guard) {
-    MR_ASSIGN_OR_RETURN(const Output taken, Image(pred));
-    Place(frame_.backward);
-    image = Sibling(Add("Switch", {image, taken}), side);
-  }
-  MR_RETURN_IF_ERROR(builder_.status());
+  const Output read =
+      Add("TensorArrayReadV3", {handle, backward_index_, flow_in_backward_}, {{"dtype", dtype}});
+  MR_ASSIGN_OR_RETURN(const Output image, Guarded(read, guard));
   if (dtype != DataType::kResource) {
     MR_RETURN_IF_ERROR(builder_.shapes().MergeOutput(*image.node, image.index, shape));
   }

@@ -93,6 +93,8 @@ class LoopGradient {
   StatusOr<Output> Image(const Output& tensor);
   StatusOr<Output> MakeImage(const Output& tensor);
   StatusOr<Output> Saved(const Output& tensor);
+  // A tensor of the backward body that is dead in the iterations in which a branch of `guard` was not taken.
+  StatusOr<Output> Guarded(Output image, const Guard& guard);
   Output Lift(Output tensor, const Guard& guard, const Output& handle);
   void BeginFlow();
   void EndFlow();

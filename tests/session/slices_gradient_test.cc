@@ -30,6 +30,19 @@ class SlicesGradientTest : public LoopTest {
     const Tensor indices = Run(feeds, {slices.indices})[0];
     return {indices.data<int32_t>(), indices.data<int32_t>() + indices.num_elements()};
   }
+  // Repeats sum = branch(sum) or sum, the former in iterations 1 and 3 of 4.
+  Output LoopWithABranch(const std::function<Output(const Scope&, const Output&)>& branch) {
+    return While(
+        scope_, {0, Mat({0.1, 0.2, 0.3, 0.4}, 2)},
+        [&](const Scope& s, const Outputs& v) { return Output(ops::Less(s, v[0], 4)); },
+        [&](const Scope& s, const Outputs& v) -> Outputs {
+          const Output next = Cond(
+              s, ops::Equal(s, ops::FloorMod(s, v[0], 2), 0),
+              [&](const Scope& t) -> Outputs { return {ops::Identity(t, v[1])}; },
+              [&](const Scope& t) -> Outputs { return {branch(t, v[1])}; })[0];
+          return {ops::Add(s, v[0], 1), next};
+        })[1];
+  }
   const Output x_ = Input("x", TensorShape({4, 2}));
   const Tensor at_ = Mat({0.3, -0.2, 1.1, 0.7, -0.9, 0.4, 0.5, 1.3}, 4);
 };
@@ -148,6 +161,83 @@ TEST_P(SlicesGradientTest, ALoopInALoopWithABranchCollectsThem) {
       })[1];
   EXPECT_THAT(IndicesOf(SlicesOf(y, x_), {{x_, at_}}), testing::UnorderedElementsAre(0, 2, 0, 2));
   CheckGradients(y, {{x_, at_}}, 2);
+}
+
+TEST_P(SlicesGradientTest, ABranchInALoopLooksUpConstantRows) {
+  const Output y = LoopWithABranch([&](const Scope& s, const Output& sum) -> Output {
+    const Output rows = ops::Square(s, Gather(s, x_, Tensor::Vector<int32_t>({2, 0}))).y;
+    return ops::Add(s, ops::Sin(s, sum), rows);
+  });
+  EXPECT_THAT(IndicesOf(SlicesOf(y, x_), {{x_, at_}}), testing::UnorderedElementsAre(2, 0, 2, 0));
+  CheckGradients(y, {{x_, at_}}, 2);
+}
+
+TEST_P(SlicesGradientTest, BothBranchesInALoopDo) {
+  const Output y = While(
+      scope_, {0, Mat({0.1, 0.2}, 1)},
+      [&](const Scope& s, const Outputs& v) { return Output(ops::Less(s, v[0], 3)); },
+      [&](const Scope& s, const Outputs& v) -> Outputs {
+        const Output rows = Cond(
+            s, ops::Less(s, v[0], 1),
+            [&](const Scope& t) -> Outputs {
+              return {Gather(t, x_, Tensor::Vector<int32_t>({0, 0}))};
+            },
+            [&](const Scope& t) -> Outputs {
+              return {Gather(t, x_, Tensor::Vector<int32_t>({1, 3}))};
+            })[0];
+        return {ops::Add(s, v[0], 1), ops::Add(s, v[1], ops::Sum(s, rows, 0, ops::Sum::KeepDims(true)))};
+      })[1];
+  EXPECT_THAT(IndicesOf(SlicesOf(y, x_), {{x_, at_}}), testing::UnorderedElementsAre(0, 0, 1, 3, 1, 3));
+  CheckGradients(y, {{x_, at_}}, 1);
+}
+
+TEST_P(SlicesGradientTest, ABranchOfABranchInALoopLooksUpConstantRows) {
+  const Output p = Input("p", DataType::kBool);
+  const Output y = LoopWithABranch([&](const Scope& s, const Output& sum) -> Output {
+    return Cond(
+        s, p,
+        [&](const Scope& t) -> Outputs {
+          const Output row = Gather(t, x_, Tensor::Vector<int32_t>({3, 2}));
+          return {ops::Add(t, sum, ops::Sin(t, row).y)};
+        },
+        [&](const Scope& t) -> Outputs {
+          return {ops::Mul(t, sum, Gather(t, x_, Tensor::Vector<int32_t>({1, 0})))};
+        })[0];
+  });
+  const IndexedSlices slices = SlicesOf(y, x_);
+  EXPECT_THAT(IndicesOf(slices, {{x_, at_}, {p, true}}), testing::UnorderedElementsAre(3, 2, 3, 2));
+  EXPECT_THAT(IndicesOf(slices, {{x_, at_}, {p, false}}), testing::UnorderedElementsAre(1, 0, 1, 0));
+  for (const bool side : {true, false}) CheckGradients(y, {{x_, at_}}, 2, {{p, side}});
+}
+
+TEST_P(SlicesGradientTest, ABranchOfABranchWithoutALoopLooksUpConstantRows) {
+  const Output p = Input("p", DataType::kBool), q = Input("q", DataType::kBool);
+  const Output y = Cond(
+      scope_, p,
+      [&](const Scope& s) -> Outputs {
+        return Cond(
+            s, q, [&](const Scope& t) -> Outputs { return {Gather(t, x_, Tensor::Vector<int32_t>({3}))}; },
+            [&](const Scope& t) -> Outputs { return {Gather(t, x_, Tensor::Vector<int32_t>({1}))}; });
+      },
+      [&](const Scope& s) -> Outputs { return {Gather(s, x_, Tensor::Vector<int32_t>({0}))}; })[0];
+  const IndexedSlices slices = SlicesOf(y, x_);
+  EXPECT_THAT(IndicesOf(slices, {{x_, at_}, {p, true}, {q, true}}), ElementsAre(3));
+  EXPECT_THAT(IndicesOf(slices, {{x_, at_}, {p, true}, {q, false}}), ElementsAre(1));
+  EXPECT_THAT(IndicesOf(slices, {{x_, at_}, {p, false}, {q, false}}), ElementsAre(0));
+}
+
+TEST_P(SlicesGradientTest, ATableOfTheLoopIsLookedUpAtConstantRowsInABranch) {
+  const Output y = While(
+      scope_, {0, x_}, [&](const Scope& s, const Outputs& v) { return Output(ops::Less(s, v[0], 2)); },
+      [&](const Scope& s, const Outputs& v) -> Outputs {
+        const Output next = Cond(
+            s, ops::Equal(s, v[0], 0), [&](const Scope& t) -> Outputs { return {ops::Identity(t, v[1])}; },
+            [&](const Scope& t) -> Outputs {
+              return {Gather(t, v[1], Tensor::Vector<int32_t>({1, 1, 3, 0}))};
+            })[0];
+        return {ops::Add(s, v[0], 1), next};
+      })[1];
+  CheckGradients(y, {{x_, at_}}, 1);
 }
 
 TEST_P(SlicesGradientTest, ATableThatTheLoopChangesHasADenseOne) {

@@ -111,3 +111,40 @@ def test_of_variables_that_a_functional_loop_reads(loss: Any, order: int) -> Non
 
     for ours, theirs in zip(values(True), values(False)):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def _branch_in_a_loop(x: tf.Tensor, branch: Any) -> tf.Tensor:
+    """Twice: nothing in the first iteration, then the branch."""
+
+    def body(i: tf.Tensor, a: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return i + 1, tf.cond(i < 1, lambda: a, lambda: branch(a))
+
+    return tf.while_loop(lambda i, a: i < 2, body, [0, x])[1]
+
+
+@pytest.mark.parametrize(
+    "branch",
+    [
+        lambda a, x: a + tf.gather(x, [1, 1]),
+        lambda a, x: a + tf.gather_nd(x, [[1], [1]]),
+        lambda a, x: a + tf.nn.embedding_lookup(x, [1, 1]),
+        lambda a, x: a + tf.sparse.segment_sum(x, [1, 1], [0, 1]),
+        lambda a, x: tf.gather(a, [1, 1]) + a,
+        lambda a, x: a + tf.cond(a[0, 0] > 0, lambda: tf.gather(x, [1, 1]), lambda: tf.gather(x, [0])),
+    ],
+)
+def test_of_constant_rows_in_a_branch_of_a_loop(branch: Any) -> None:
+    x = tf.constant(np.ones((2, 2), np.float32))
+    y = _branch_in_a_loop(x, lambda a: branch(a, x))
+    with tf.Session() as session:
+        assert session.run(tf.convert_to_tensor(tf.gradients(y, x)[0])).tolist() == [[1, 1], [3, 3]]
+
+
+def test_of_constant_rows_of_a_variable_in_a_branch_of_a_loop() -> None:
+    v = tf.get_variable("v", initializer=np.ones((2, 2), np.float32), use_resource=True)
+    y = _branch_in_a_loop(tf.zeros([2, 2]), lambda a: a + tf.gather(v, [1, 1]))
+    step = tf.train.GradientDescentOptimizer(1.0).minimize(y)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        session.run(step)
+        assert session.run(v).tolist() == [[1, 1], [-1, -1]]
