@@ -466,6 +466,7 @@ Status Backprop::CallGradient(Level& level, Node& node, std::vector<GradientValu
   MR_RETURN_IF_ERROR(status);
   SetPlace(level, node, node.name() + "_grad");
   std::vector<GradientValue> input_grads = context.input_grads();
+  KeepInBranch(level, node, &input_grads);
   if (options_.gate) input_grads = Gate(node, std::move(input_grads));
   MR_RETURN_IF_ERROR(builder_.status());
   return Deliver(node, std::move(input_grads), wanted);

@@ -77,6 +77,7 @@ class Backprop {
   Output AddPairwise(const std::vector<Output>& parts);
   bool ColocatesWithNew() const;
   std::vector<GradientValue> Gate(const Node& node, std::vector<GradientValue> grads);
+  void KeepInBranch(Level& level, Node& node, std::vector<GradientValue>* grads);
 
   // loop_backprop.cc: the gradient of one loop.
   struct LoopWork;

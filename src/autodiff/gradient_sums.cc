@@ -120,4 +120,26 @@ std::vector<GradientValue> Backprop::Gate(const Node& node, std::vector<Gradient
   return grads;
 }
 
+// The gradients of a node are dead when its branch was not taken. Those of the engine are, since they depend
+// on the gradients of the outputs; a program's function may return any tensor.
+void Backprop::KeepInBranch(Level& level, Node& node, std::vector<GradientValue>* grads) {
+  const auto is_any = [this](const Output& x) {
+    return x.IsSet() && (Id(x.node) < num_ids_ || builder_.IsAdopted(x.node));
+  };
+  Guard guard;
+  bool is_known = false;
+  for (GradientValue& grad : *grads) {
+    for (Output* part : {&grad.dense, &grad.slices.values, &grad.slices.indices, &grad.slices.dense_shape}) {
+      if (!is_any(*part) || IsSwitch(node)) continue;
+      if (!is_known) guard = level.frame->guards.Of({&node, 0});
+      is_known = true;
+      if (guard.empty()) return;
+      const auto& [pred, side] = guard.back();
+      Node* const kept = builder_.Add("Switch", {InputArg{{*part}, false}, InputArg{{pred}, false}});
+      if (kept == nullptr) return;
+      *part = {kept, side};
+    }
+  }
+}
+
 }  // namespace millrace

@@ -148,3 +148,30 @@ def test_of_constant_rows_of_a_variable_in_a_branch_of_a_loop() -> None:
         session.run(v.initializer)
         session.run(step)
         assert session.run(v).tolist() == [[1, 1], [-1, -1]]
+
+
+_OUTSIDE = [100.0, 200.0]
+
+
+@pytest.mark.parametrize("kind", ["constant", "constant of the call", "tensor from outside"])
+@pytest.mark.parametrize("taken", [True, False])
+def test_that_do_not_depend_on_those_of_the_branch(kind: str, taken: bool) -> None:
+    outside = tf.constant(_OUTSIDE)
+
+    @tf.custom_gradient
+    def twice(a: tf.Tensor) -> Any:
+        own = tf.constant(_OUTSIDE)
+        given = {"constant of the call": own, "tensor from outside": outside}
+        return a * 2.0, lambda dy: given.get(kind, tf.constant(_OUTSIDE))
+
+    x = tf.placeholder(tf.float32, [2])
+    pred = tf.placeholder(tf.bool, [])
+    once = tf.gradients(tf.cond(pred, lambda: twice(x), lambda: x), x)[0]
+    nested = tf.cond(pred, lambda: tf.cond(x[0] > 0, lambda: twice(x), lambda: x), lambda: x)
+    in_loop = tf.while_loop(
+        lambda i, a: i < 2, lambda i, a: (i + 1, tf.cond(pred, lambda: twice(a), lambda: a)), [0, x]
+    )[1]
+    everything = [once, tf.gradients(nested, x)[0], tf.gradients(in_loop, x)[0]]
+    with tf.Session() as session:
+        for value in session.run(everything, {x: [3.0, 4.0], pred: taken}):
+            assert value.tolist() == (_OUTSIDE if taken else [1, 1])
