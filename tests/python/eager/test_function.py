@@ -262,3 +262,32 @@ def test_subscriptions(session: Any) -> None:
 
 def test_arrays_leave_functions_as_they_are(session: Any) -> None:
     np.testing.assert_array_equal(session.run(function.defun(lambda x: x + 1)(np.arange(3))), [1, 2, 3])
+
+
+def test_rows_of_resource_variables(session: Any) -> None:
+    v = tf.get_variable("v", initializer=np.ones((4, 2), "f"), use_resource=True)
+    session.run(v.initializer)
+
+    @tf.function
+    def captured(i: Any) -> Any:
+        return tf.nn.embedding_lookup(v, i)
+
+    @tf.function
+    def given(table: Any, i: Any) -> Any:
+        return tf.nn.embedding_lookup(table, i)
+
+    @tf.function
+    def elements(i: Any) -> Any:
+        return tf.gather_nd(v, i)
+
+    @tf.function
+    def noise(i: Any) -> Any:
+        return tf.nn.embedding_lookup(v, i) + 0.0 * tf.random.uniform([2])
+
+    for rows in (captured([1, 1]), given(v, [1, 1]), noise([1, 1])):
+        assert session.run(rows).tolist() == [[1, 1], [1, 1]]
+        grad = tf.convert_to_tensor(tf.gradients(rows * 3.0, v)[0])
+        assert session.run(grad).tolist() == [[0, 0], [6, 6], [0, 0], [0, 0]]
+    assert session.run(given(tf.ones([3, 2]), [1])).tolist() == [[1, 1]]
+    assert session.run(elements([[1, 0]])).tolist() == [1]
+    assert captured([1]).op.type in ("PartitionedCall", "StatefulPartitionedCall"), "it only reads"

@@ -15,6 +15,10 @@ from millrace.python.util import nest, tf_decorator, tf_inspect
 FORWARD_FUNCTION_ATTRIBUTE_NAME = "forward_function_name"
 BACKWARD_FUNCTION_ATTRIBUTE_NAME = "backward_function_name"
 IMPLEMENTS_ATTRIBUTE_NAME = "_implements"
+# Stateful ops without side effects.
+_READS = frozenset(
+    "VarHandleOp ReadVariableOp ResourceGather ResourceGatherNd VariableShape VarIsInitializedOp".split()
+)
 
 
 class _EagerDefinedFunction:
@@ -210,7 +214,7 @@ class ConcreteFunction:
 
     def _has_effects(self) -> bool:
         """Whether the body has side effects, so that it must not be run again for gradients."""
-        return any(kind not in ("VarHandleOp", "ReadVariableOp") for _, kind in self._func_graph.stateful_ops)
+        return any(kind not in _READS for _, kind in self._func_graph.stateful_ops)
 
     def _inline(self, inputs: list[Any]) -> Any:
         """Adds a copy of the body to the graph, so that its gradient uses the same random numbers."""
@@ -220,9 +224,11 @@ class ConcreteFunction:
         graph = self._func_graph
         own = self._ordered_inputs()
         elements = [t.name for t in graph.outputs] + [op.name for op in graph.control_outputs]
+        body = graph.as_graph_def()
+        importer.remove_missing_groups(body)
         with ops.name_scope(graph.name) as scope:
             made = importer.import_graph_def(
-                graph.as_graph_def(), {t.name: value for t, value in zip(own, inputs)}, elements, name=scope
+                body, {t.name: value for t, value in zip(own, inputs)}, elements, name=scope
             )
         results, effects = made[: len(graph.outputs)], made[len(graph.outputs) :]
         with ops.control_dependencies(effects):

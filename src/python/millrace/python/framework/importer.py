@@ -98,8 +98,16 @@ def import_graph_def(
 def import_graph_def_for_function(graph_def: Any, name: Any = None) -> Any:
     """Adds the operations of a function's body to the default graph.
 
-    As import_graph_def, but an operation may be colocated with a missing one: with one that a function captures,
-    which is an argument of its body. Such names are taken out of `graph_def`.
+    As import_graph_def, but an operation may be colocated with a missing one, as `remove_missing_groups` says.
+    """
+    remove_missing_groups(graph_def)
+    return _import(graph_def, None, None, name, None)
+
+
+def remove_missing_groups(graph_def: Any) -> None:
+    """Takes the names of missing operations out of the colocation groups.
+
+    Operations of a function's body may be colocated with one that the function captures, which is an argument there.
     """
     known = {node.name for node in graph_def.node}
     for node in graph_def.node:
@@ -107,7 +115,6 @@ def import_graph_def_for_function(graph_def: Any, name: Any = None) -> Any:
             classes = node.attr["_class"].list
             kept = [c for c in classes.s if not c.startswith(b"loc:@") or c[5:].decode() in known]
             classes.s[:] = kept
-    return _import(graph_def, None, None, name, None)
 
 
 def _import(
