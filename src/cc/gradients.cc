@@ -119,8 +119,16 @@ Output GradientCall::dense_grad(int i) {
 bool GradientCall::wants(int i) const { return i >= 0 && i < num_inputs() && state_.context.wants(i); }
 
 void GradientCall::SetInputGrad(int i, const GradientValue& grad) {
-  if (i >= 0 && i < num_inputs()) return state_.context.SetInputGrad(i, grad);
-  state_.context.builder().Fail(errors::InvalidArgument("There is no input ", i));
+  GraphBuilder& builder = state_.context.builder();
+  if (i < 0 || i >= num_inputs()) return builder.Fail(errors::InvalidArgument("There is no input ", i));
+  const IndexedSlices& slices = grad.slices;
+  for (const Output& part : {grad.dense, slices.values, slices.indices, slices.dense_shape}) {
+    if (part.IsSet() && &part.node->graph() != &builder.graph()) {
+      return builder.Fail(errors::InvalidArgument("The gradient of input ", i, " has '", part.node->name(),
+                                                  "', a node of another graph"));
+    }
+  }
+  state_.context.SetInputGrad(i, grad);
 }
 
 template <typename T>

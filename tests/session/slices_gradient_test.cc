@@ -352,6 +352,30 @@ TEST_P(SlicesGradientTest, TheyWorkInLoops) {
   EXPECT_DOUBLE_EQ(RunScalar({{a, 2.0}}, grad), 6 * 16 * 6 * 4);
 }
 
+TEST_P(SlicesGradientTest, TheyMustGiveTensorsOfTheGraph) {
+  static GradientValue given;
+  static const Status registered = RegisterGradient("SlicesTest.Given", [](GradientCall& call) -> Status {
+    call.SetInputGrad(0, given);
+    return Status();
+  });
+  ASSERT_EQ(registered, Status());
+  const Scope other = Scope::NewRootScope();
+  const Output foreign = ops::Const(other, 1.0), own = ops::Const(scope_, 1.0);
+  const Output a = Input("a"), y = ops::Identity(scope_.WithOpName("given"), a);
+  ASSERT_EQ(OverrideGradient(Operation(y), "SlicesTest.Given"), Status());
+  const std::vector<GradientValue> refused = {foreign, IndexedSlices{foreign, own, own},
+                                              IndexedSlices{own, foreign, own},
+                                              IndexedSlices{own, own, foreign}};
+  for (const GradientValue& value : refused) {
+    given = value;
+    std::vector<GradientValue> grads;
+    const Status status = AddSymbolicGradients(scope_, {y}, {a}, GradientSettings(), &grads);
+    EXPECT_TRUE(errors::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(status.message(),
+                testing::HasSubstr("The gradient of input 0 has 'Const', a node of another graph"));
+  }
+}
+
 TEST_P(SlicesGradientTest, ErrorsOfTheirScopesCount) {
   static const Status registered = RegisterGradient("SlicesTest.Wrong", [](GradientCall& call) -> Status {
     ops::MatMul(call.scope(), call.input(0), call.input(0));
