@@ -4,6 +4,9 @@
 # the engine, such as a device type (docs/devices.md). Their interfaces are those of src/, without any promise that they
 # stay; they are not installed.
 get_property(engine_libraries GLOBAL PROPERTY MILLRACE_LIBRARIES)
+foreach(library ${engine_libraries})
+  target_compile_features("${library}" INTERFACE cxx_std_20)
+endforeach()
 export(TARGETS ${engine_libraries} mr_builtin_auto millrace_grpc NAMESPACE Millrace::
   FILE "${PROJECT_BINARY_DIR}/MillraceEngineTargets.cmake")
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/MillraceEngineConfig.cmake" @ONLY CONTENT
