@@ -19,7 +19,7 @@ bool IsBorder(const Node& node) { return node.op_name().starts_with('_'); }
 }  // namespace
 
 ColocationGraph::ColocationGraph(const Graph& graph, const PlaceOptions& options)
-    : graph_(graph), options_(options) {
+    : graph_(graph), options_(options), function_resources_(graph, options) {
   InternSpec(DeviceName());
 }
 
@@ -102,6 +102,7 @@ Status ColocationGraph::AddNode(const Node& node) {
   }
   MR_ASSIGN_OR_RETURN(member.spec, ParseSpec(node));
   member.types = KernelTypes(node);
+  if (const TypeMask types = member.types & function_resources_.Types(node); types != 0) member.types = types;
   if (member.types == 0 && member.assigned == nullptr) {
     if (!options_.leave_without_kernel) return NoKernel(node);
     without_kernel_.insert(node.id());

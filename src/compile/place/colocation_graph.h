@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "compile/place/function_resources.h"
 #include "compile/place/placer.h"
 
 namespace millrace {
@@ -38,7 +39,7 @@ class ColocationGraph {
   }
 
  private:
-  using TypeMask = uint64_t;  // bit i: type i of the device set
+  using TypeMask = FunctionResources::TypeMask;
 
   struct Member {
     mutable int parent = 0;  // its own id: a root
@@ -68,6 +69,7 @@ class ColocationGraph {
   std::unordered_map<std::string, int> spec_index_;
   std::vector<int> spec_of_device_;  // by requested device index; -1: not parsed yet
   std::unordered_map<const NodeProps*, TypeMask> kernel_types_;
+  FunctionResources function_resources_;
   std::unordered_set<int> without_kernel_;
   std::unordered_map<std::string, std::vector<const DeviceDescription*>> candidates_;
   // The last query: most nodes of a graph are alike.

@@ -7,7 +7,10 @@
 
 #include "base/logging.h"
 #include "compile/testing.h"
+#include "graph/function_def_builder.h"
+#include "graph/function_library.h"
 #include "graph/testing.h"
+#include "tensorflow/core/framework/function.pb.h"
 
 namespace millrace {
 namespace {
@@ -36,6 +39,11 @@ class PlacerTest : public testing::Test {
   }
   Node* Const(std::string_view name) {
     return Add(name, "Const", {}, {{"dtype", DataType::kFloat}, {"value", Tensor::Scalar(1.f)}});
+  }
+  void AddFunction(const FunctionBuilder& function) {
+    tensorflow::FunctionDef def;
+    EXPECT_EQ(function.Build(&def), Status());
+    EXPECT_EQ(graph_.functions().Add(def), Status());
   }
   // The short name of the device of a node: "GPU:0".
   std::string DeviceOf(std::string_view name) {
@@ -97,6 +105,31 @@ TEST_F(PlacerTest, ResourcesKeepNodesTogether) {
   Add("r", "ReadVariableOp", {"v"}, kDtype);
   PlaceOk();
   EXPECT_EQ(DeviceOf("r"), "CPU:1");
+}
+
+// The GPU has variables but cannot read them.
+TEST_F(PlacerTest, ResourcesAreWhereTheFunctionsThatGetThemCanUseThem) {
+  options_.has_kernel = FakeKernels({"VarHandleOp", "Identity", "Read", "ReadWithin", "Ignore"});
+  const auto function = [](std::string name) {
+    FunctionBuilder f(std::move(name));
+    return f.Arg("x: float").Arg("v: resource").Ret("y: float").Stateful();
+  };
+  AddFunction(function("Read").Node("r", "ReadVariableOp", {"v"}, kDtype).Return("y", "r:value"));
+  AddFunction(function("ReadWithin")
+                  .Node("again", "ReadWithin", {"x", "v"})
+                  .Node("r", "Read", {"again:y", "v"})
+                  .Return("y", "r:y"));
+  AddFunction(function("Ignore").Node("i", "Identity", {"x"}, kFloat).Return("y", "i:output"));
+  Add("p", "Placeholder", {}, kDtype);
+  for (const std::string name : {"Read", "ReadWithin", "Ignore"}) {
+    Add("v" + name, "VarHandleOp", {}, {{"shape", PartialShape{2}}, {"dtype", DataType::kFloat}});
+    Add("call" + name, name, {"p", "v" + name});
+  }
+  PlaceOk();
+  EXPECT_EQ(DeviceOf("vRead"), "CPU:0");
+  EXPECT_EQ(DeviceOf("callRead"), "CPU:0");
+  EXPECT_EQ(DeviceOf("vReadWithin"), "CPU:0");
+  EXPECT_EQ(DeviceOf("vIgnore"), "GPU:0");
 }
 
 TEST_F(PlacerTest, ColocationGroupsShareADeviceEvenUnderAnUnknownName) {
