@@ -13,6 +13,7 @@
 #include "autodiff/add_gradients.h"
 #include "autodiff/gradient_context.h"
 #include "c/internal.h"
+#include "graph/node_def_text.h"
 
 namespace millrace::c_api {
 namespace {
@@ -155,6 +156,12 @@ Status ClientGradient::CallFor(TF_Graph& graph, GradientContext& c) const {
   return c.status();
 }
 
+// Names of nodes begin with it; "" is none.
+Status CheckScope(const std::string& scope) {
+  if (scope.empty() || IsValidNodeName(scope, /*internal=*/true)) return Status();
+  return errors::InvalidArgument("'", scope, "' is not a valid scope name");
+}
+
 // The caller's options, which may be those of an older header. What `read` takes from them is checked.
 StatusOr<Millrace_GradientOptions> Known(const Millrace_GradientOptions* options) {
   Millrace_GradientOptions known;
@@ -181,6 +188,7 @@ StatusOr<GradientOptions> OptionsOf(TF_Graph& graph, const Millrace_GradientOpti
   options.registry = &graph.gradients;
   options.names = GradientNames::kPython;
   if (known.prefix != nullptr) {
+    MR_RETURN_IF_ERROR(CheckScope(known.prefix));
     options.scope = known.prefix;
     options.exact_scope = true;
   }
@@ -272,7 +280,11 @@ void Millrace_RegisterGradient(TF_Graph* graph, const char* name, Millrace_Gradi
                                void* user_data, void (*delete_user_data)(void* user_data),
                                TF_Status* status) {
   Enter(status, [&]() -> Status {
-    if (name == nullptr) return NullArgument("The name");
+    if (name == nullptr || *name == '\0') {
+      if (delete_user_data != nullptr) delete_user_data(user_data);
+      return name == nullptr ? NullArgument("The name")
+                             : errors::InvalidArgument("The name of a gradient is empty");
+    }
     GradientRegistry& registry = graph != nullptr ? graph->gradients : GradientRegistry::Global();
     if (function == nullptr) {
       if (delete_user_data != nullptr) delete_user_data(user_data);
@@ -331,6 +343,7 @@ TF_Output Millrace_DenseGradient(TF_Graph* graph, const char* prefix, const Mill
       if (value.IsSlices() && !value.slices.dense_shape.IsSet()) {
         return errors::InvalidArgument("The slices '", value.values().node->name(), "' have no dense_shape");
       }
+      MR_RETURN_IF_ERROR(CheckScope(OrEmpty(prefix)));
       const int first = graph->graph.num_node_ids();
       millrace::GraphBuilder builder(graph->graph, graph->refiner);
       builder.UsePythonNames();

@@ -37,6 +37,23 @@ Status ApplyFilters(const std::vector<std::string>& filters, std::vector<std::un
   return Status();
 }
 
+// The devices from number `first` on are those of one factory.
+Status CheckNames(const std::vector<std::unique_ptr<Device>>& devices, size_t first) {
+  for (size_t i = first; i < devices.size(); ++i) {
+    const Device* const device = devices[i].get();
+    if (device == nullptr) return errors::InvalidArgument("A device is null");
+    if (!device->parsed_name().IsFullySpecified()) {
+      return errors::InvalidArgument(
+          "'", device->name(), "' is not the full name of a device, /job:J/replica:R/task:T/device:TYPE:N");
+    }
+    for (size_t other = 0; other < i; ++other) {
+      if (devices[other]->parsed_name() == device->parsed_name())
+        return errors::InvalidArgument("Two devices have the name '", device->name(), "'");
+    }
+  }
+  return Status();
+}
+
 }  // namespace
 
 Device::Device(DeviceAttributes attributes) : attributes_(std::move(attributes)) {
@@ -137,7 +154,9 @@ StatusOr<std::unique_ptr<DeviceSet>> DeviceFactoryRegistry::CreateDevices(
   }
   std::vector<std::unique_ptr<Device>> devices;
   for (const auto& [type, factory] : factories) {
-    const Status status = factory(options, &devices);
+    const size_t first = devices.size();
+    Status status = factory(options, &devices);
+    if (status.ok()) status = CheckNames(devices, first);
     if (!status.ok()) return status.WithContext(StrCat("; while making devices of type ", type));
   }
   MR_RETURN_IF_ERROR(ApplyFilters(options.filters, &devices));

@@ -112,6 +112,34 @@ TEST(DeviceTest, TypeRegisteredTwiceIsRefused) {
   EXPECT_TRUE(errors::IsAlreadyExists(RegisterCpuDeviceFactory(registry)));
 }
 
+// A device of another name; null for the name "".
+Status OneMoreDevice(const std::string& name) {
+  DeviceFactoryRegistry registry;
+  MR_RETURN_IF_ERROR(RegisterCpuDeviceFactory(registry));
+  MR_RETURN_IF_ERROR(registry.Register(
+      "NPU", 1, [&name](const DeviceOptions&, std::vector<std::unique_ptr<Device>>* devices) {
+        devices->push_back(name.empty() ? nullptr : Fake(name, "NPU"));
+        return Status();
+      }));
+  return registry.CreateDevices({}).status();
+}
+
+TEST(DeviceTest, DevicesMustHaveFullNamesOfTheirOwn) {
+  const std::string task = "/job:localhost/replica:0/task:0/device:";
+  EXPECT_EQ(OneMoreDevice(task + "NPU:0"), Status());
+  const auto expect_refused = [](const std::string& name, const std::string& text) {
+    const Status status = OneMoreDevice(name);
+    EXPECT_TRUE(errors::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(status.message(),
+                ::testing::AllOf(::testing::HasSubstr(text),
+                                 ::testing::HasSubstr("; while making devices of type NPU")));
+  };
+  expect_refused("", "A device is null");
+  expect_refused("bad", "'bad' is not the full name of a device, /job:J/replica:R/task:T/device:TYPE:N");
+  expect_refused("/device:NPU:0", "'/device:NPU:0' is not the full name");
+  expect_refused(task + "CPU:0", "Two devices have the name '" + task + "CPU:0'");
+}
+
 TEST(DeviceTest, FailingFactoryIsNamed) {
   DeviceFactoryRegistry registry;
   ASSERT_TRUE(RegisterCpuDeviceFactory(registry).ok());

@@ -208,6 +208,12 @@ static void check_options(TF_Status* status) {
   Millrace_AddGradients(graph, &cube, 1, xs, 2, NULL, &options, grads, status);
   CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Invalid aggregation_method specified 7.");
   CHECK_INT(grads[0].kind, MILLRACE_GRADIENT_NONE);
+  Millrace_InitGradientOptions(&options);
+  options.prefix = "a b";
+  Millrace_AddGradients(graph, &cube, 1, xs, 2, NULL, &options, grads, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "'a b' is not a valid scope name");
+  Millrace_DenseGradient(graph, "a b", &grads[0], status);
+  CHECK_INT(TF_GetCode(status), TF_INVALID_ARGUMENT);
   Millrace_InitGradientOptions(NULL);
   options.struct_size = 0;
   Millrace_AddGradients(graph, &cube, 1, xs, 2, NULL, &options, grads, status);
@@ -269,6 +275,9 @@ static void check_functions(TF_Status* status) {
   Millrace_RegisterGradient(graph, "TimesSeven", times_seven, &other, count_deletion, status);
   CHECK_ERROR(status, TF_ALREADY_EXISTS, "TimesSeven");
   CHECK_INT(other.deleted, 1);
+  Millrace_RegisterGradient(graph, "", times_seven, &other, count_deletion, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "The name of a gradient is empty");
+  CHECK_INT(other.deleted, 2);
   CHECK_INT(Millrace_HasGradient(graph, "TimesSeven"), MILLRACE_GRADIENT_DEFINED);
   CHECK_INT(Millrace_HasGradient(NULL, "TimesSeven"), MILLRACE_GRADIENT_UNDEFINED);
   CHECK_INT(Millrace_HasGradient(graph, "ArgMax"), MILLRACE_GRADIENT_NOT_DIFFERENTIABLE);

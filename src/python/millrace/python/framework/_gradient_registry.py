@@ -3,6 +3,7 @@
 """Gradient functions by the name of an op: those of Python first, then those of the engine."""
 from __future__ import annotations
 
+import traceback
 from typing import Any, Callable, Optional
 
 from millrace.python import _engine
@@ -54,12 +55,19 @@ def engine_gradient(op_type: str) -> EngineGradient:
     return found
 
 
+def registration_place() -> str:
+    """The function, file and line that called the caller of the function that registers."""
+    frame = traceback.extract_stack(limit=4)[0]
+    return "%s %s:%d" % (frame.name, frame.filename, frame.lineno or 0)
+
+
 class GradientRegistry:
     """Gradient functions of Python by name. Names of the engine's gradients cannot be registered."""
 
     def __init__(self) -> None:
         self._name = "gradient"
         self._registry: dict[str, Any] = {}
+        self._places: dict[str, str] = {}
 
     def register(self, candidate: Any, name: Optional[str] = None) -> None:
         """Registers a function, or None for an op that gradients do not flow through; KeyError for a taken name."""
@@ -67,8 +75,12 @@ class GradientRegistry:
         if not name:
             raise ValueError("op_type must not be empty")
         if name in self._registry or (name not in _ONLY_IN_ENGINE and _engine.has_gradient(name)):
-            raise KeyError("Registering two %s with name '%s'!" % (self._name, name))
+            raise KeyError(
+                "Registering two %s with name '%s'! (Previous registration was in %s)"
+                % (self._name, name, self._places.get(name, "the engine"))
+            )
         self._registry[name] = candidate
+        self._places[name] = registration_place()
 
     def list(self) -> Any:
         """The names that Python registered."""

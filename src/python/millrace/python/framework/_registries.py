@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
-from millrace.python.framework._gradient_registry import GradientRegistry
+from millrace.python.framework._gradient_registry import GradientRegistry, registration_place
 
 
 class Registry:
@@ -14,12 +14,17 @@ class Registry:
     def __init__(self, name: str) -> None:
         self._name = name
         self._registry: dict[str, Any] = {}
+        self._places: dict[str, str] = {}
 
     def register(self, candidate: Any, name: Optional[str] = None) -> None:
         name = name or str(candidate.__name__)
         if name in self._registry:
-            raise KeyError("Registering two %s with name '%s'!" % (self._name, name))
+            raise KeyError(
+                "Registering two %s with name '%s'! (Previous registration was in %s)"
+                % (self._name, name, self._places[name])
+            )
         self._registry[name] = candidate
+        self._places[name] = registration_place()
 
     def list(self) -> Any:
         return self._registry.keys()
