@@ -102,7 +102,7 @@ Status ColocationGraph::AddNode(const Node& node) {
   }
   MR_ASSIGN_OR_RETURN(member.spec, ParseSpec(node));
   member.types = KernelTypes(node);
-  if (const TypeMask types = member.types & function_resources_.Types(node); types != 0) member.types = types;
+  member.usable = function_resources_.Types(node);
   if (member.types == 0 && member.assigned == nullptr) {
     if (!options_.leave_without_kernel) return NoKernel(node);
     without_kernel_.insert(node.id());
@@ -179,6 +179,7 @@ Status ColocationGraph::Unite(const Node& x, const Node& y) {
   }
   if (a->spec != b->spec) a->spec = InternSpec(merged);
   a->types &= b->types;
+  a->usable &= b->usable;
   a->size += b->size;
   a->assigned = assigned;
   b->parent = into;
@@ -228,12 +229,16 @@ std::vector<const DeviceDescription*> ColocationGraph::FindCandidates(int spec, 
 
 StatusOr<const std::vector<const DeviceDescription*>*> ColocationGraph::Candidates(const Node& node) {
   const Member& root = members_[static_cast<size_t>(Find(node.id()))];
-  if (root.spec != last_spec_ || root.types != last_types_) {
-    const std::string key = StrCat(std::to_string(root.spec), ",", std::to_string(root.types));
+  if (root.spec != last_spec_ || root.types != last_types_ || root.usable != last_usable_) {
+    const std::string key =
+        StrCat(std::to_string(root.spec), ",", std::to_string(root.types), ",", std::to_string(root.usable));
     const auto [it, is_new] = candidates_.try_emplace(key);
-    if (is_new) it->second = FindCandidates(root.spec, root.types);
+    if (is_new) it->second = FindCandidates(root.spec, root.types & root.usable);
+    // Calls that cannot use a resource where it has to be fail when they run.
+    if (is_new && it->second.empty()) it->second = FindCandidates(root.spec, root.types);
     last_spec_ = root.spec;
     last_types_ = root.types;
+    last_usable_ = root.usable;
     last_candidates_ = &it->second;
   }
   if (last_candidates_->empty()) return NoCandidateError(node);

@@ -45,6 +45,7 @@ class ColocationGraph {
     mutable int parent = 0;  // its own id: a root
     int spec = 0;            // index in specs_: the requested device of the group
     TypeMask types = 0;      // device types for which the group has kernels
+    TypeMask usable = 0;     // those on which functions can use its resources, if there is one
     int size = 1;
     const DeviceDescription* assigned = nullptr;
   };
@@ -75,6 +76,7 @@ class ColocationGraph {
   // The last query: most nodes of a graph are alike.
   int last_spec_ = -1;
   TypeMask last_types_ = 0;
+  TypeMask last_usable_ = 0;
   const std::vector<const DeviceDescription*>* last_candidates_ = nullptr;
 };
 

@@ -130,6 +130,18 @@ TEST_F(PlacerTest, ResourcesAreWhereTheFunctionsThatGetThemCanUseThem) {
   EXPECT_EQ(DeviceOf("callRead"), "CPU:0");
   EXPECT_EQ(DeviceOf("vReadWithin"), "CPU:0");
   EXPECT_EQ(DeviceOf("vIgnore"), "GPU:0");
+  // Other steps can use a variable that was placed by hand.
+  const auto handle = [&](const std::string& name) {
+    Add(name, "VarHandleOp", {}, {{"shape", PartialShape{2}}, {"dtype", DataType::kFloat}}, "/gpu:1");
+    Add("call_" + name, "Read", {"p", name});
+  };
+  handle("hard");
+  PlaceOk();
+  EXPECT_EQ(DeviceOf("hard"), "GPU:1");
+  compile_.allow_soft_placement = true;
+  handle("soft");
+  PlaceOk();
+  EXPECT_EQ(DeviceOf("soft"), "CPU:0");
 }
 
 TEST_F(PlacerTest, ColocationGroupsShareADeviceEvenUnderAnUnknownName) {
