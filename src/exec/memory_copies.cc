@@ -59,6 +59,8 @@ class Inserter {
     const int output = edge->src_output, input = edge->dst_input;
     const bool on_host = MemoryOf(*src).host_outputs[static_cast<size_t>(output)];
     if (on_host == MemoryOf(*dst).host_inputs[static_cast<size_t>(input)]) return Status();
+    // A tensor is sent from the memory that it is in: the receiver copies it to where it is needed.
+    if (dst->traits().is_send) return Status();
     // A reference can't be copied, and the edge that closes a loop needs one memory space.
     if (IsRefType(dst->input_type(input)) || FlowOf(*src) == Flow::kNext) {
       return errors::InvalidArgument("Node '", src->name(), "' (op ", src->op_name(), ") leaves output ",

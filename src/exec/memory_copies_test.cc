@@ -20,6 +20,7 @@ void RegisterOps(OpRegistry& ops) {
     ASSERT_TRUE(ops.Register(OpBuilder(op).Output("y: float")).ok());
   for (const char* op : {"HostSink", "DeviceSink"})
     ASSERT_TRUE(ops.Register(OpBuilder(op).Input("x: float")).ok());
+  ASSERT_TRUE(ops.Register(OpBuilder("DeviceSend").Input("x: float").Traits({.is_send = true})).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("HostState").Output("ref: Ref(float)")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("DeviceUpdate").Input("ref: Ref(float)")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("NoOp")).ok());
@@ -101,6 +102,12 @@ TEST_F(MemoryCopiesTest, CopiesGoToTheDeviceToo) {
   const MemoryCopies copies = Insert();
   ASSERT_EQ(copies.size(), 1u);
   EXPECT_FALSE(copies.begin()->second);
+}
+
+TEST_F(MemoryCopiesTest, TensorsAreSentFromTheMemoryThatTheyAreIn) {
+  Node* const send = Add("DeviceSend", {Add("HostSource", {})});
+  EXPECT_TRUE(Insert().empty());
+  EXPECT_EQ(send->in_edges()[0]->src->op_name(), "HostSource");
 }
 
 TEST_F(MemoryCopiesTest, AReferenceCannotBeCopied) {

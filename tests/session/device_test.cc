@@ -146,6 +146,16 @@ TEST_P(DeviceTest, HostMemoryOfRegistrationsIsObeyed) {
   EXPECT_THAT(Run("again", {{"n", F(1)}}).flat<float>(), ElementsAre(1, 1));
 }
 
+TEST_P(DeviceTest, HostMemoryIsFetchedWithoutCopies) {
+  g_.Placeholder("x");
+  Float(kFake, "y", "Square", {"x"});
+  Node(kFake, "shape", "Shape", {"y"}, {{"T", DataType::kFloat}, {"out_type", DataType::kInt32}});
+  Make();
+  EXPECT_THAT(Run("shape", {{"x", Tensor::Vector<float>({1, 2, 3})}}).flat<int32_t>(), ElementsAre(3));
+  EXPECT_EQ(fake_->num_copies_to_host(), 0);
+  EXPECT_LE(fake_->num_copies_from_host(), 1) << "of x alone";
+}
+
 TEST_P(DeviceTest, StringsStayInHostMemory) {
   g_.Placeholder("s", tensorflow::DT_STRING);
   Node(kFake, "t", "Identity", {"s"}, {{"T", DataType::kString}});
