@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "op/elementwise_kind.h"
 #include "op/op_registry.h"
 #include "ops/register.h"
 
@@ -42,6 +43,44 @@ TEST(RecordsTest, InstructionsHaveTheOperandsAndResultOfTheSignature) {
     EXPECT_TRUE(op->traits.elementwise || form.operands == Operands::kSelect) << op->def.name;
   }
   EXPECT_GE(found, 87);
+}
+
+ElementwiseKind KindOf(std::string_view name) {
+  for (const OpRegistration* op : Records()) {
+    if (op->def.name == name) return ElementwiseKindOf(*op);
+  }
+  ADD_FAILURE() << name;
+  return ElementwiseKind::kNone;
+}
+
+TEST(RecordsTest, ElementwiseOpsHaveAKind) {
+  int found = 0;
+  for (const OpRegistration* op : Records()) {
+    const Operands operands = op->elementwise.operands;
+    if (op->def.name == "_FusedElementwise" || operands == Operands::kSelect) continue;
+    if (!op->traits.elementwise && operands == Operands::kNone) continue;
+    ++found;
+    const ElementwiseKind kind = ElementwiseKindOf(*op);
+    EXPECT_NE(kind, ElementwiseKind::kNone) << op->def.name;
+    if (operands == Operands::kNone) continue;
+    const ElementwiseKind expected = operands == Operands::kOne         ? ElementwiseKind::kOne
+                                     : operands == Operands::kBroadcast ? ElementwiseKind::kBroadcasts
+                                                                        : ElementwiseKind::kSameShape;
+    EXPECT_EQ(kind, expected) << op->def.name;
+  }
+  EXPECT_GE(found, 110);
+}
+
+TEST(RecordsTest, KindsOfElementwiseOps) {
+  for (const char* name : {"Exp", "Cast", "Invert", "LeakyRelu", "LogicalNot", "Identity", "StopGradient"})
+    EXPECT_EQ(KindOf(name), ElementwiseKind::kOne) << name;
+  for (const char* name : {"Add", "Xdivy", "Xlogy", "LeftShift", "Complex", "Zeta", "MulNoNan", "NextAfter"})
+    EXPECT_EQ(KindOf(name), ElementwiseKind::kBroadcasts) << name;
+  for (const char* name : {"SigmoidGrad", "ReluGrad", "LeakyReluGrad", "AddN", "ApproximateEqual"})
+    EXPECT_EQ(KindOf(name), ElementwiseKind::kSameShape) << name;
+  for (const char* name : {"Select", "Softmax", "IdentityN", "EnsureShape", "PlaceholderWithDefault",
+                           "CheckNumerics", "_FusedElementwise", "MatMul"})
+    EXPECT_EQ(KindOf(name), ElementwiseKind::kNone) << name;
 }
 
 TEST(RecordsTest, FlopRulesFindTheAttributesAndArgumentsThatTheyRead) {

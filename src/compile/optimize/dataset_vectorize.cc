@@ -11,6 +11,7 @@
 #include "graph/function_body.h"
 #include "graph/function_library.h"
 #include "graph/function_writer.h"
+#include "op/elementwise_kind.h"
 #include "tensorflow/core/framework/function.pb.h"
 
 namespace millrace {
@@ -18,23 +19,10 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-// Ops with one result element for each element of one input.
+// Functions of one element that have no such trait, because they may fail or change the last dimension.
 bool IsUnary(const Node& node) {
-  static const Names& ops = *new Names{
-      "Cast",        "Identity",     "StopGradient",           "LogicalNot", "StringToNumber", "StringLower",
-      "StringStrip", "StringLength", "StringToHashBucketFast", "AsString",   "Invert",         "Bitcast"};
-  return node.op().elementwise.operands == ElementwiseForm::Operands::kOne || ops.contains(node.op_name());
-}
-
-// The same for two inputs, which are broadcast.
-bool Broadcasts(const Node& node) {
-  static const Names& ops = *new Names{"Add",      "AddV2",      "Sub",         "Mul",
-                                       "Div",      "RealDiv",    "DivNoNan",    "FloorDiv",
-                                       "FloorMod", "Mod",        "TruncateDiv", "TruncateMod",
-                                       "Pow",      "Maximum",    "Minimum",     "SquaredDifference",
-                                       "Less",     "LessEqual",  "Greater",     "GreaterEqual",
-                                       "Equal",    "NotEqual",   "LogicalAnd",  "LogicalOr",
-                                       "Atan2",    "BitwiseAnd", "BitwiseOr",   "BitwiseXor"};
+  static const Names& ops = *new Names{"StringToNumber",         "StringLower", "StringStrip", "StringLength",
+                                       "StringToHashBucketFast", "AsString",    "Bitcast"};
   return ops.contains(node.op_name());
 }
 
@@ -190,10 +178,19 @@ class Vectorizer {
 
   bool Convert(const Node& node) {
     const std::string& op = node.op_name();
+    switch (ElementwiseKindOf(node.op())) {
+      case ElementwiseKind::kOne:
+        return Copy(node);
+      case ElementwiseKind::kBroadcasts:
+        return ConvertBroadcast(node);
+      case ElementwiseKind::kSameShape:
+        return AllStacked() && SameShapes(node) && Copy(node);
+      case ElementwiseKind::kNone:
+        break;
+    }
     if (IsUnary(node)) return Copy(node);
-    if (Broadcasts(node)) return ConvertBroadcast(node);
     if (IsReduction(node)) return ConvertAxes(node, 1);
-    if (op == "AddN" || op == "Select") return AllStacked() && SameShapes(node) && Copy(node);
+    if (op == "Select") return AllStacked() && SameShapes(node) && Copy(node);
     if (op == "DecodeRaw") return Copy(node);
     if (op == "Reshape") return ConvertReshape(node);
     if (op == "Transpose") return ConvertTranspose(node);
