@@ -16,9 +16,11 @@
 namespace millrace {
 namespace {
 
+// Whether it is a function of one element, of the element's type: kernels of fused products have the routines
+// of all of them.
 bool IsActivation(const Node& node) {
-  const std::string& op = node.op_name();
-  return op == "Relu" || op == "Relu6" || op == "Elu" || op == "Sigmoid" || op == "Tanh";
+  const ElementwiseForm& form = node.op().elementwise;
+  return form.operands == ElementwiseForm::Operands::kOne && form.result == ElementwiseForm::Result::kSame;
 }
 
 // The op of the product: the node's own, or that which an earlier optimiser fused.

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "compile/all_ops_testing.h"
 #include "graph/testing.h"
 
@@ -71,12 +73,36 @@ TEST_F(FuseTest, BiasAndActivationBecomePartOfTheProduct) {
   EXPECT_THAT(FusedOps("y"), testing::ElementsAre("BiasAdd", "Relu"));
 }
 
-TEST_F(FuseTest, EachActivationIsFused) {
-  for (const std::string op : {"Relu", "Relu6", "Elu", "Sigmoid", "Tanh"}) {
-    Add("m" + op, "MatMul", {"x", "w"});
-    Add("y" + op, op, {"m" + op});
+bool Allows(const OpRegistration& op, DataType type) {
+  const AttrDef* const attr = op.def.FindAttr("T");
+  if (attr == nullptr) return false;
+  const auto* const types = attr->allowed_values.As<std::vector<DataType>>();
+  return types == nullptr || std::ranges::find(*types, type) != types->end();
+}
+
+TEST_F(FuseTest, EachFunctionOfOneFloatIsFused) {
+  std::vector<std::string> names;
+  for (const OpRegistration* op : AllOps().All()) {
+    const ElementwiseForm& form = op->elementwise;
+    const bool keeps_type = form.result == ElementwiseForm::Result::kSame;
+    if (form.operands != ElementwiseForm::Operands::kOne || !keeps_type || !Allows(*op, DataType::kFloat))
+      continue;
+    names.push_back(op->def.name);
+    Add("m" + names.back(), "MatMul", {"x", "w"});
+    Add("y" + names.back(), names.back(), {"m" + names.back()});
   }
-  EXPECT_EQ(Fuse(), 5);
+  EXPECT_THAT(names, testing::IsSupersetOf({"Relu", "Relu6", "Elu", "Selu", "Sigmoid", "Tanh", "Exp"}));
+  EXPECT_EQ(Fuse(), static_cast<int>(names.size()));
+  for (const std::string& name : names)
+    EXPECT_THAT(FusedOps(("y" + name).c_str()), testing::ElementsAre(name));
+}
+
+TEST_F(FuseTest, FunctionsThatGiveAnotherTypeStay) {
+  Add("m", "MatMul", {"x", "w"});
+  Add("cast", "Cast", {"m"}, {{"SrcT", DataType::kFloat}, {"DstT", DataType::kDouble}});
+  Add("n", "MatMul", {"x", "w"});
+  Add("test", "IsNan", {"n"});
+  EXPECT_EQ(Fuse(), 0);
 }
 
 TEST_F(FuseTest, DepthwiseConvolutionsTakePadBatchNormAndActivation) {

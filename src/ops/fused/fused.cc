@@ -12,9 +12,10 @@ namespace millrace::ops {
 namespace {
 
 // `fused_ops` are the operations on the product, in this order: BiasAdd or FusedBatchNorm (scale, offset,
-// mean, variance; not training), then Add, then an activation; each is optional. `args` are their arguments.
-// AddN instead of Add takes an argument of the product's shape only. `keep_weights`: the second input is a
-// constant or the value of a variable, so that packing it once pays off.
+// mean, variance; not training), then Add, then an op that is element-wise in one float; each is optional.
+// `args` are their arguments. AddN instead of Add takes an argument of the product's shape only.
+// `keep_weights`: the second input is a constant or the value of a variable, so that packing it once pays
+// off.
 OpBuilder WithEpilogue(OpBuilder op) {
   return op.Attr("num_args: int >= 0")
       .Attr("fused_ops: list(string) = []")

@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/math/elementwise.h"
 #include "kernels/cpu/nn/util.h"
 #include "kernels/cpu/vector/broadcast.h"
 
@@ -16,6 +18,13 @@ namespace {
 Status CheckVector(const Tensor& t, int64_t channels, const char* what) {
   if (t.rank() == 1 && t.dim(0) == channels) return Status();
   return errors::InvalidArgument(what, " must be a vector of ", channels, " values, got shape ", t.shape());
+}
+
+// The routine of an element-wise op from float to float; null for other ops.
+cpu::UnaryFn FindActivation(std::string_view op) {
+  const cpu::UnaryOp routine = UnaryOpOf(op);
+  const bool keeps_type = cpu::UnaryResultType(routine, DataType::kFloat) == DataType::kFloat;
+  return keeps_type ? cpu::FindUnary(routine, DataType::kFloat) : nullptr;
 }
 
 }  // namespace
@@ -37,12 +46,9 @@ FusedEpilogue::FusedEpilogue(KernelConstruction& c, int own_args)
     rectify_ = cpu::Rectify::kRelu;
   } else if (take("Relu6")) {
     rectify_ = cpu::Rectify::kRelu6;
-  } else {
-    for (const auto& [name, op] : {std::pair{"Elu", cpu::UnaryOp::kElu},
-                                   {"Sigmoid", cpu::UnaryOp::kSigmoid},
-                                   {"Tanh", cpu::UnaryOp::kTanh}}) {
-      if (rows_ == nullptr && take(name)) rows_ = cpu::FindUnary(op, DataType::kFloat);
-    }
+  } else if (next < ops.size()) {
+    rows_ = FindActivation(ops[next]);
+    if (rows_ != nullptr) ++next;
   }
   const int64_t args = (bias_ ? 1 : 0) + (batch_norm_ ? 4 : 0) + (add_ ? 1 : 0) + own_args;
   if (next != ops.size()) {
