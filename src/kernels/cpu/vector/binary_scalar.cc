@@ -3,10 +3,12 @@
 #include "kernels/cpu/vector/binary_scalar.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <complex>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/vector/special.h"
 #include "kernels/cpu/vector/special_rows.h"
@@ -68,8 +70,10 @@ T NextAfter(T from, T to) {
   return ((from != from) | (to != to)) ? from + to : std::bit_cast<T>(result);
 }
 
+// Floating and Complex have a line for each op that they compute; for other ops they return nothing, and the
+// op has no function of the type here.
 template <BinaryOp kOp, typename T>
-T Floating(T a, T b) {
+auto Floating(T a, T b) {
   if constexpr (kOp == kMod) return std::fmod(a, b);
   if constexpr (kOp == kFloorMod) {
     const T remainder = std::fmod(a, b);
@@ -216,16 +220,28 @@ template <typename T>
 const BinaryFns* FindInteger(BinaryOp op) {
   return Pick<T, kDiv, kFloorDiv, kMod, kFloorMod, kPow>(op);
 }
-template <typename T>
-const BinaryFns* FindFloating(BinaryOp op) {
-  return Pick<T, kMod, kFloorMod, kPow, kAtan2, kMulNoNan, kNextAfter, kIgamma, kIgammac, kIgammaGradA,
-              kRandomGammaGrad, kPolygamma, kZeta>(op);
+
+// The functions of T by op; null where Apply returns nothing.
+template <BinaryOp kOp, typename T>
+constexpr const BinaryFns* FnsOrNull() {
+  using Out = decltype(Apply<kOp>(T{}, T{}, nullptr));
+  if constexpr (std::is_void_v<Out>) {
+    return nullptr;
+  } else {
+    static_assert(std::is_same_v<Out, T> || std::is_same_v<Out, bool>);
+    return &kFns<kOp, T>;
+  }
+}
+using Table = std::array<const BinaryFns*, static_cast<size_t>(BinaryOp::kCount)>;
+template <typename T, int... kOps>
+constexpr Table TableOf(std::integer_sequence<int, kOps...>) {
+  return {FnsOrNull<static_cast<BinaryOp>(kOps), T>()...};
 }
 template <typename T>
-const BinaryFns* FindComplex(BinaryOp op) {
-  return Pick<std::complex<T>, kAdd, kSub, kMul, kDiv, kDivNoNan, kMulNoNan, kXdivy, kXlogy, kPow,
-              kSquaredDifference, kEqual, kNotEqual, kSigmoidGrad, kTanhGrad, kSqrtGrad, kRsqrtGrad,
-              kReciprocalGrad>(op);
+const BinaryFns* Find(BinaryOp op) {
+  static constexpr Table kTable =
+      TableOf<T>(std::make_integer_sequence<int, static_cast<int>(BinaryOp::kCount)>());
+  return kTable[static_cast<size_t>(op)];
 }
 
 }  // namespace
@@ -233,13 +249,13 @@ const BinaryFns* FindComplex(BinaryOp op) {
 const BinaryFns* FindScalarBinary(BinaryOp op, DataType type) {
   switch (type) {
     case DataType::kFloat:
-      return FindFloating<float>(op);
+      return Find<float>(op);
     case DataType::kDouble:
-      return FindFloating<double>(op);
+      return Find<double>(op);
     case DataType::kComplex64:
-      return FindComplex<float>(op);
+      return Find<std::complex<float>>(op);
     case DataType::kComplex128:
-      return FindComplex<double>(op);
+      return Find<std::complex<double>>(op);
     case DataType::kInt8:
       return FindInteger<int8_t>(op);
     case DataType::kInt16:

@@ -5,11 +5,13 @@
 #include <math.h>  // lgamma_r
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/loop.h"
 #include "kernels/cpu/vector/dispatch.h"
@@ -27,8 +29,10 @@ double Lgamma(double x) {
   return lgamma_r(x, &sign);
 }
 
+// Real, Complex and Integer have a line for each op that they compute; for other ops they return nothing, and
+// the op has no function of the type.
 template <UnaryOp kOp, typename T>
-T Real(T x) {
+auto Real(T x) {
   if constexpr (kOp == UnaryOp::kErf) return std::erf(x);
   if constexpr (kOp == UnaryOp::kErfc) return std::erfc(x);
   if constexpr (kOp == UnaryOp::kLgamma) return Lgamma(x);
@@ -159,43 +163,50 @@ void LogicalNot(const void* in, void* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] == 0;
 }
 
-// The loop for op if it is one of kOps.
-template <typename T, UnaryOp... kOps>
-UnaryFn PickReal(UnaryOp op) {
-  UnaryFn found = nullptr;
-  ((op == kOps ? void(found = Loop<T, Real<kOps, T>>) : void()), ...);
-  return found;
-}
-template <typename T, UnaryOp... kOps>
-UnaryFn PickComplex(UnaryOp op) {
-  UnaryFn found = nullptr;
-  ((op == kOps ? void(found = Loop<std::complex<T>, Complex<kOps, T>>) : void()), ...);
-  return found;
-}
-template <typename T, UnaryOp... kOps>
-UnaryFn PickInteger(UnaryOp op) {
-  UnaryFn found = nullptr;
-  ((op == kOps ? void(found = Loop<T, Integer<kOps, T>>) : void()), ...);
-  return found;
+// A loop over In by kFunction; null if that returns nothing.
+template <typename In, auto kFunction>
+constexpr UnaryFn LoopOf() {
+  if constexpr (std::is_void_v<decltype(kFunction(In{}))>) {
+    return nullptr;
+  } else {
+    return Loop<In, kFunction>;
+  }
 }
 
-using enum UnaryOp;
+// By op.
+using Loops = std::array<UnaryFn, static_cast<size_t>(UnaryOp::kCount)>;
+using AllOps = std::make_integer_sequence<int, static_cast<int>(UnaryOp::kCount)>;
+
+template <typename T, int... kOps>
+constexpr Loops RealLoops(std::integer_sequence<int, kOps...>) {
+  static_assert(((std::is_void_v<decltype(Real<static_cast<UnaryOp>(kOps), T>(T{}))> ||
+                  std::is_same_v<decltype(Real<static_cast<UnaryOp>(kOps), T>(T{})), T>)&&...));
+  return {LoopOf<T, Real<static_cast<UnaryOp>(kOps), T>>()...};
+}
+template <typename T, int... kOps>
+constexpr Loops ComplexLoops(std::integer_sequence<int, kOps...>) {
+  return {LoopOf<std::complex<T>, Complex<static_cast<UnaryOp>(kOps), T>>()...};
+}
+template <typename T, int... kOps>
+constexpr Loops IntegerLoops(std::integer_sequence<int, kOps...>) {
+  return {LoopOf<T, Integer<static_cast<UnaryOp>(kOps), T>>()...};
+}
 
 template <typename T>
 UnaryFn FindReal(UnaryOp op) {
-  return PickReal<T, kErf, kErfc, kLgamma, kDigamma, kSin, kCos, kTan, kAsin, kAcos, kAtan, kBesselI0e,
-                  kBesselI1e>(op);
+  static constexpr Loops kLoops = RealLoops<T>(AllOps());
+  return kLoops[static_cast<size_t>(op)];
 }
 template <typename T>
 UnaryFn FindComplex(UnaryOp op) {
-  return PickComplex<T, kAbs, kReal, kImag, kAngle, kConj, kNeg, kSign, kSquare, kSqrt, kRsqrt, kReciprocal,
-                     kExp, kExpm1, kLog, kLog1p, kTanh, kSigmoid, kSin, kCos, kTan, kAsin, kAcos, kAtan,
-                     kSinh, kCosh, kAsinh, kAcosh, kAtanh>(op);
+  static constexpr Loops kLoops = ComplexLoops<T>(AllOps());
+  return kLoops[static_cast<size_t>(op)];
 }
 template <typename T>
 UnaryFn FindInteger(UnaryOp op) {
-  if (op == kPopulationCount) return CountAllBits<std::make_unsigned_t<T>>;
-  return PickInteger<T, kAbs, kNeg, kSign, kSquare, kRound, kRelu, kRelu6, kInvert>(op);
+  static constexpr Loops kLoops = IntegerLoops<T>(AllOps());
+  if (op == UnaryOp::kPopulationCount) return CountAllBits<std::make_unsigned_t<T>>;
+  return kLoops[static_cast<size_t>(op)];
 }
 
 }  // namespace
@@ -207,7 +218,7 @@ UnaryFn FindScalarUnary(UnaryOp op, DataType type) {
     case DataType::kDouble:
       return FindReal<double>(op);
     case DataType::kComplex64:
-      if (op == kAngle) return Angles;
+      if (op == UnaryOp::kAngle) return Angles;
       return FindComplex<float>(op);
     case DataType::kComplex128:
       return FindComplex<double>(op);
