@@ -5,6 +5,8 @@
 #include "base/strings.h"
 #include "c/internal.h"
 #include "kernel/kernel_registry.h"
+#include "millrace/c/client.h"
+#include "op/elementwise_kind.h"
 #include "op/op_def_codec.h"
 #include "op/op_registry.h"
 #include "tensor/tensor_codec.h"
@@ -77,4 +79,11 @@ TF_Buffer* TF_GetAllRegisteredKernels(TF_Status* status) {
 
 TF_Buffer* TF_GetRegisteredKernelsForOp(const char* name, TF_Status* status) {
   return NewKernelList({OrEmpty(name)}, status);
+}
+
+int Millrace_ElementwiseKind(const char* op_type) {
+  return EnterOr(0, [op_type] {
+    const auto op = millrace::OpRegistry::Global().LookUp(OrEmpty(op_type));
+    return op.ok() ? static_cast<int>(millrace::ElementwiseKindOf(**op)) : 0;
+  });
 }

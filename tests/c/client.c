@@ -140,6 +140,15 @@ static void check_page(TF_Graph* graph, TF_Status* status) {
   TF_DeleteBuffer(def);
 }
 
+static void check_elementwise_kinds(void) {
+  CHECK(Millrace_ElementwiseKind("Exp") == 1);
+  CHECK(Millrace_ElementwiseKind("Xlogy") == 2);
+  CHECK(Millrace_ElementwiseKind("TanhGrad") == 3);
+  CHECK(Millrace_ElementwiseKind("MatMul") == 0);
+  CHECK(Millrace_ElementwiseKind("NoSuchOp") == 0);
+  CHECK(Millrace_ElementwiseKind(NULL) == 0);
+}
+
 /* A session has the operations of its creation's graph, and those that an extension gives it. */
 static void check_seen_operations(TF_Status* status) {
   TF_Graph* graph = TF_NewGraph();
@@ -172,6 +181,7 @@ void test_client(void) {
   check_handles(graph, status);
   check_calls(graph, status);
   check_page(graph, status);
+  check_elementwise_kinds();
   check_seen_operations(status);
   TF_DeleteGraph(graph);
   TF_DeleteStatus(status);

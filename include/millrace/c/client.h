@@ -56,6 +56,11 @@ TF_CAPI_EXPORT extern void Millrace_SetMinConsumer(TF_Graph* graph, int min_cons
 TF_CAPI_EXPORT extern TF_Buffer* Millrace_GraphPage(const void* graph_def, size_t length, const char* title,
                                                     TF_Status* status);
 
+/* What an op of the engine does with tensors that are stacked along a new first dimension. 1: it is
+   element-wise in its only input; 2: in two inputs, which it broadcasts once their ranks are equal; 3: in
+   inputs of one shape; 0: something else, or there is no such op. */
+TF_CAPI_EXPORT extern int Millrace_ElementwiseKind(const char* op_type);
+
 /* Adds the new nodes of the graph to the session, as every Run does. */
 TF_CAPI_EXPORT extern void Millrace_ExtendSession(TF_Session* session, TF_Status* status);
 /* Operations with smaller ids are in the session: changes of these have no effect on it. */

@@ -186,6 +186,7 @@ PYBIND11_MODULE(_engine, m) {
   m.def("graph_page", GraphPage);
   m.def("reset_containers", ResetContainers);
   m.def("try_evaluate_constant", TryEvaluate);
+  m.def("elementwise_kind", [](const std::string& op) { return Millrace_ElementwiseKind(op.c_str()); });
   m.def("version", TF_Version);
   pybind11::class_<Server>(m, "Server")
       .def(pybind11::init<const pybind11::bytes&>())

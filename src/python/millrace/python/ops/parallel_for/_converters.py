@@ -6,26 +6,17 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.python.ops import array_ops, gen_math_ops, math_ops
-from millrace.python.ops.parallel_for.pfor import Operands, Stacked, Unconvertible, register
+from millrace.python.ops.parallel_for.pfor import (
+    Kind,
+    Operands,
+    Stacked,
+    Unconvertible,
+    register,
+    register_kind,
+)
 
-_ELEMENTWISE = """
-Abs Acos Acosh Asin Asinh Atan Atanh BesselI0e BesselI1e Cast Ceil CheckNumerics Conj Cos Cosh
-Digamma Elu Erf Erfc Exp Expm1 Floor Identity Imag Inv IsFinite IsInf IsNan Lgamma Log Log1p
-LogicalNot Neg OnesLike PreventGradient Real Reciprocal Relu Relu6 Rint Round Rsqrt Selu Sigmoid
-Sign Sin Sinh Softplus Softsign Sqrt Square StopGradient Tan Tanh ZerosLike Softmax LogSoftmax Angle
-ComplexAbs Snapshot LeakyRelu
-"""
-_BROADCASTING = """
-Add AddV2 ApproximateEqual Atan2 BitwiseAnd BitwiseOr BitwiseXor Complex Div DivNoNan Equal FloorDiv
-FloorMod Greater GreaterEqual Igamma Igammac LeftShift Less LessEqual LogicalAnd LogicalOr Maximum
-Minimum Mod Mul MulNoNan NotEqual Polygamma Pow RealDiv RightShift SquaredDifference Sub TruncateDiv
-TruncateMod Xdivy Xlogy Zeta
-"""
-# All inputs have one shape.
-_ALIKE = """
-AddN EluGrad InvGrad ReciprocalGrad Relu6Grad ReluGrad RsqrtGrad SeluGrad SigmoidGrad SoftplusGrad
-SoftsignGrad SqrtGrad TanhGrad LeakyReluGrad AccumulateNV2 SelectV2
-"""
+# Of rows, whatever their number.
+_OF_ROWS = "CheckNumerics OnesLike ZerosLike Softmax LogSoftmax"
 # They treat leading dimensions as a batch.
 _BATCHED = """
 BatchMatrixDiag BatchMatrixDiagPart Cholesky CholeskyGrad LogMatrixDeterminant MatrixDeterminant
@@ -37,20 +28,33 @@ _REDUCTIONS = "All Any Max Mean Min Prod Sum EuclideanNorm"
 _OF_IMAGES = "AvgPool MaxPool MaxPoolGrad MaxPoolGradGrad DepthToSpace SpaceToDepth LRN LRNGrad"
 
 
-@register(*_ELEMENTWISE.split())
-def _elementwise(c: Operands) -> Any:
+@register(*_OF_ROWS.split())
+@register_kind(Kind.ONE)
+def _of_rows(c: Operands) -> Any:
     return c.again([c.tensor(0)])
 
 
-@register(*_BROADCASTING.split())
+@register_kind(Kind.BROADCASTS)
 def _broadcasting(c: Operands) -> Any:
     rank = max(c.rank(0), c.rank(1))
     return c.again([c.aligned(0, rank), c.aligned(1, rank)])
 
 
-@register(*_ALIKE.split(), *_BATCHED.split())
+@register(*_BATCHED.split())
+@register_kind(Kind.SAME_SHAPE)
 def _alike(c: Operands) -> Any:
     return c.again(c.all_stacked())
+
+
+@register("AccumulateNV2")
+def _accumulate(c: Operands) -> Any:
+    return math_ops.add_n(c.all_stacked())
+
+
+@register("SelectV2")
+def _select_v2(c: Operands) -> Any:
+    rank = max(c.rank(i) for i in range(3))
+    return c.again([c.aligned(i, rank) for i in range(3)])
 
 
 @register("Select")

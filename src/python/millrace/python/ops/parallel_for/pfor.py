@@ -6,8 +6,10 @@ A tensor of the iteration is the same in all of them, or stacked: it then has a 
 """
 from __future__ import annotations
 
+import enum
 from typing import Any, Callable, Iterable
 
+from millrace.python import _engine
 from millrace.python.framework import constant_op, ops, tensor_util
 from millrace.python.ops import array_ops, math_ops
 from millrace.python.platform import flags
@@ -24,8 +26,8 @@ flags.DEFINE_bool(
 LOOPED = frozenset(
     "AdjustContrastv2 AdjustHue AdjustSaturation Assert AvgPool3D Betainc Bitcast BroadcastGradientArgs Conv2DBackpropFilter"
     " DecodeCSV FFT3D FusedBatchNorm FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2"
-    " FusedBatchNormV3 GatherNd IFFT3D IRFFT If IgammaGradA Invert LogicalXor MatrixBandPart MaxPool3D MaxPoolGradV2"
-    " MaxPoolV2 Multinomial NextAfter OneHot PartitionedCall ParseSingleExample Print PrintV2 RFFT RandomGamma RandomPoissonV2"
+    " FusedBatchNormV3 GatherNd IFFT3D IRFFT If LogicalXor MatrixBandPart MaxPool3D MaxPoolGradV2"
+    " MaxPoolV2 Multinomial OneHot PartitionedCall ParseSingleExample Print PrintV2 RFFT RandomGamma RandomPoissonV2"
     " SelfAdjointEigV2 ShapeN StatefulPartitionedCall StatelessIf StatelessMultinomial StatelessRandomNormal StatelessRandomUniform StatelessTruncatedNormal StatelessWhile"
     " Svd TensorArrayGatherV3 TensorArrayGradV3 TensorArrayReadV3 TensorArrayScatterV3 TensorArraySizeV3 TensorArrayV3"
     " TensorArrayWriteV3 While".split()
@@ -50,7 +52,17 @@ class Stacked:
         self.is_stacked = is_stacked
 
 
+class Kind(enum.IntEnum):
+    """How an op is element-wise, by its record: see Millrace_ElementwiseKind in millrace/c/client.h."""
+
+    ONE = 1
+    BROADCASTS = 2
+    SAME_SHAPE = 3
+
+
 CONVERTERS: dict[str, Converter] = {}
+# Of element-wise ops that are not in CONVERTERS.
+CONVERTERS_OF_KINDS: dict[int, Converter] = {}
 # Stateful ops whose value is the same in all iterations.
 _READERS = frozenset(
     "ReadVariableOp VarHandleOp VariableV2 Variable Placeholder PlaceholderWithDefault".split()
@@ -66,6 +78,21 @@ def register(*op_types: str) -> Callable[[Converter], Converter]:
         return converter
 
     return wrap
+
+
+def register_kind(kind: Kind) -> Callable[[Converter], Converter]:
+    """A decorator of the converter of the element-wise ops of a kind."""
+
+    def wrap(converter: Converter) -> Converter:
+        CONVERTERS_OF_KINDS[kind] = converter
+        return converter
+
+    return wrap
+
+
+def converter_of(op_type: str) -> Converter | None:
+    """The converter of an operation; None if there is none."""
+    return CONVERTERS.get(op_type) or CONVERTERS_OF_KINDS.get(_engine.elementwise_kind(op_type))
 
 
 def is_safe(op: Any) -> bool:
@@ -226,7 +253,7 @@ class PFor:
             return
         if op.control_inputs and any(id(c) in self._ops for c in op.control_inputs):
             raise Unconvertible("%s has control inputs of the iteration" % op.name)
-        converter = CONVERTERS.get(op.type)
+        converter = converter_of(op.type)
         if converter is None:
             kind = Unconvertible if op.type in LOOPED else NoConverter
             raise kind(
