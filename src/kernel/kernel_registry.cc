@@ -39,9 +39,23 @@ Status FindHostMemory(const std::vector<ArgDef>& args, const AttrMap& attrs,
   return Status();
 }
 
+Status CheckHostMemoryArgs(const OpDef& op, const std::vector<std::string>& names) {
+  const auto has = [](const std::vector<ArgDef>& args, const std::string& name) {
+    return std::any_of(args.begin(), args.end(), [&](const ArgDef& arg) { return arg.name == name; });
+  };
+  std::string missing;
+  for (const std::string& name : names) {
+    if (!has(op.inputs, name) && !has(op.outputs, name))
+      missing += StrCat(missing.empty() ? "'" : "', '", name);
+  }
+  if (missing.empty()) return Status();
+  return errors::InvalidArgument("HostMemory args ", missing, "' not found in OpDef: Op<name=", op.name, ">");
+}
+
 StatusOr<KernelMemory> FindMemory(const KernelDef& kernel, const NodeProps& props) {
   const OpDef& op = props.op->def;
   const std::vector<std::string>& names = kernel.host_memory_args();
+  MR_RETURN_IF_ERROR(CheckHostMemoryArgs(op, names));
   KernelMemory memory;
   MR_RETURN_IF_ERROR(FindHostMemory(op.inputs, props.attrs, names, props.input_types, &memory.host_inputs));
   MR_RETURN_IF_ERROR(

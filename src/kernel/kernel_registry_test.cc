@@ -101,6 +101,25 @@ TEST_F(KernelRegistryTest, AMissingKernelIsNotFoundWithWhatThereIs) {
   EXPECT_THAT(mismatch.message(), HasSubstr("device='CPU'; T in [DT_FLOAT]"));
 }
 
+TEST_F(KernelRegistryTest, HostMemoryMustNameArguments) {
+  const auto memory_with = [&](const char* arg) {
+    KernelRegistry registry;
+    registry.Register<NullKernel>(KernelDef("MyOp").HostMemory(arg));
+    const auto props = Props({});
+    registration_.def.inputs.resize(1);
+    registration_.def.inputs[0].name = "x";
+    registration_.def.inputs[0].type = DataType::kFloat;
+    props->input_types = {DataType::kFloat};
+    return registry.MemoryOf("CPU", *props);
+  };
+  const auto known = memory_with("x");
+  ASSERT_TRUE(known.ok()) << known.status();
+  EXPECT_THAT(known->host_inputs, ElementsAre(true));
+  const Status unknown = memory_with("xx").status();
+  EXPECT_TRUE(errors::IsInvalidArgument(unknown)) << unknown;
+  EXPECT_EQ(unknown.message(), "HostMemory args 'xx' not found in OpDef: Op<name=MyOp>");
+}
+
 class PickyKernel : public NullKernel {
  public:
   explicit PickyKernel(KernelConstruction& c) : NullKernel(c) { c.Attr<int64_t>("absent"); }
