@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/run_workers.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -12,9 +13,35 @@
 #include "base/thread_pool.h"
 #include "millrace/ref.h"
 #include "step/task_steps.h"
+#include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace {
 namespace {
+
+// The error of a fetch without a value, which has its number, with the name of the tensor.
+Status WithNameOfFetch(const Status& error, const InstalledPartition& partition) {
+  constexpr std::string_view kStart = "Retval[";
+  constexpr std::string_view kEnd = "] does not have value";
+  constexpr std::string_view kPrefix = "_retval_";  // of a node's name: _retval_NODE_OUTPUT_NUMBER
+  const std::string_view text = error.message();
+  if (!errors::IsInvalidArgument(error) || !text.starts_with(kStart) || !text.ends_with(kEnd)) return error;
+  const std::string number =
+      StrCat("_", text.substr(kStart.size(), text.size() - kStart.size() - kEnd.size()));
+  for (const std::string& bytes : partition.SerializedGraphs()) {
+    tensorflow::GraphDef graph;
+    if (!graph.ParseFromString(bytes)) continue;
+    for (const tensorflow::NodeDef& node : graph.node()) {
+      std::string name = node.name();
+      if (node.op() != "_Retval" || !name.starts_with(kPrefix) || !name.ends_with(number)) continue;
+      name = name.substr(kPrefix.size(), name.size() - kPrefix.size() - number.size());
+      const size_t output = name.rfind('_');
+      if (output == std::string::npos) continue;
+      name[output] = ':';
+      return errors::InvalidArgument("The tensor returned for ", name, " was not valid.");
+    }
+  }
+  return error;
+}
 
 // One step on its workers. Exists until all of them have ended, and as long as a callback of the caller's
 // cancellation may run.
@@ -71,13 +98,16 @@ class WorkersRun : public RefCounted {
     step_.partitions[i]->Run(part.args, [self = ShareRef(this), i](const Status& s) { self->Ended(i, s); });
   }
 
-  void Ended(size_t i, const Status& status) {
+  void Ended(size_t i, const Status& reported) {
+    // A task may have dropped the cancelled step before the run began there.
+    const Status& status =
+        cancellation_.IsCancelled() && IsOfEndedStep(reported) ? StepCancelled() : reported;
     if (!status.ok()) {
       MutexLock lock(mu_);
       const int rank = RankOf(status, !error_.ok());
-      if (rank > rank_) {
+      if (rank > rank_ || IsOriginalOf(status, error_)) {
         error_ = status;
-        rank_ = rank;
+        rank_ = std::max(rank, rank_);
         failed_ = i;
       }
     }
@@ -87,6 +117,8 @@ class WorkersRun : public RefCounted {
       MutexLock lock(mu_);
       if (--waiting_ > 0) return;
       result = error_;
+      if (!result.ok() && args_.info.call_depth == 0)
+        result = WithNameOfFetch(result, *step_.partitions[failed_]);
       if (!result.ok()) result = FromTask(result, step_.workers[failed_]->task());
     }
     Finish(result);
@@ -99,6 +131,18 @@ class WorkersRun : public RefCounted {
     // A worker may be cancelled before the error that caused the cancellation has arrived.
     const bool told = cancelling || status == StepCancelled();
     return told && errors::IsCancelled(status) ? 1 : 3;
+  }
+
+  bool IsOfEndedStep(const Status& status) const {
+    if (!errors::IsAborted(status)) return false;
+    return WithoutDerivedMark(status).message().starts_with(
+        StrCat("Step ", args_.info.step_id, " has ended at "));
+  }
+
+  // Whether `error` has come to another task by a tensor and was reported by that one first.
+  static bool IsOriginalOf(const Status& status, const Status& error) {
+    return IsDerived(error) && !IsDerived(status) && status.code() == error.code() &&
+           WithoutDerivedMark(error).message().starts_with(status.message());
   }
 
   static Status FromTask(const Status& status, const std::string& task) {
