@@ -37,6 +37,8 @@ struct WorkerService::GraphRun {
   std::optional<ScopedDeadline> deadline;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   const int64_t received_us = UnixMicros();
+  // Why the task ended the run, unless another cancellation came first; guarded by the service's mutex.
+  Status why_ended;
   bool logged = false;  // its times are recorded for Tracing, regardless of the request
   RunMetadata metadata;
   Reply reply;

@@ -56,9 +56,32 @@ class ScopedStep {
 
 // ---- One session
 
+Status MasterSession::CheckOpen() const {
+  if (!closed_) return Status();
+  return end_.ok() ? errors::FailedPrecondition("Session is closed.") : end_;
+}
+
+void MasterSession::SetEnd(const Status& why) {
+  MutexLock lock(mu_);
+  if (ended_.load(std::memory_order_relaxed)) return;
+  end_ = why;
+  ended_.store(true, std::memory_order_release);
+}
+
+Status MasterSession::end() const {
+  MutexLock lock(mu_);
+  return end_;
+}
+
+Status MasterSession::Explain(Status status) const {
+  if (!errors::IsCancelled(status) || !ended()) return status;
+  const Status why = end();
+  return errors::IsUnavailable(why) ? why : status;
+}
+
 StatusOr<int64_t> MasterSession::Extend(tensorflow::GraphDef&& graph, int64_t known_version) {
   MutexLock lock(mu_);
-  if (closed_) return errors::FailedPrecondition("Session is closed.");
+  MR_RETURN_IF_ERROR(CheckOpen());
   if (known_version != version_) {
     return errors::Aborted("Current version is ", version_, " but caller expected version ", known_version,
                            ".");
@@ -69,7 +92,7 @@ StatusOr<int64_t> MasterSession::Extend(tensorflow::GraphDef&& graph, int64_t kn
 
 Status MasterSession::BeginStep(Clock::time_point start) {
   MutexLock lock(mu_);
-  if (closed_) return errors::FailedPrecondition("Session is closed.");
+  MR_RETURN_IF_ERROR(CheckOpen());
   running_.insert(start);
   return Status();
 }
@@ -141,6 +164,7 @@ void Master::CollectSessions() {
     for (const SessionPtr& session : unused) {
       MR_LOG(Warning) << "Session " << session->handle() << " is closed: its client has made no call for "
                       << env_.session_gc_in_ms << " ms";
+      session->SetEnd(NotFound(session->handle()));
       CloseAndLog(*session);
     }
   }
@@ -201,7 +225,7 @@ StatusOr<Master::SessionPtr> Master::Open(const SessionOptions& options, Cancell
   MutexLock lock(mu_);
   opening_.erase(handle);
   MR_RETURN_IF_ERROR(status);
-  if (stopped_) return errors::Unavailable("Task ", env_.task, " ends");
+  if (stopped_) return TaskEnds(env_.task);
   sessions_.emplace(handle, Entry{made});
   return made;
 }
@@ -221,6 +245,10 @@ StatusOr<Master::SessionPtr> Master::Find(const std::string& handle) {
     it->second.used = std::chrono::steady_clock::now();
     return it->second.session;
   }
+  return NotFound(handle);
+}
+
+Status Master::NotFound(const std::string& handle) {
   return errors::Aborted("Session ", handle, " is not found. Possibly, this master has restarted.");
 }
 
@@ -254,14 +282,19 @@ std::map<std::string, Master::SessionPtr> Master::TakeAll(bool stop) {
 void Master::Stop() {
   const auto sessions = TakeAll(true);
   // All are cancelled before the first is waited for.
-  for (const auto& [handle, session] : sessions)
+  for (const auto& [handle, session] : sessions) {
+    session->SetEnd(TaskEnds(env_.task));
     session->session().Close().IgnoreError("closing a direct session cannot fail");
+  }
   for (const auto& [handle, session] : sessions) CloseAndLog(*session);
 }
 
 Status Master::Reset(const std::vector<std::string>& containers, const std::vector<std::string>& filters) {
   MR_ASSIGN_OR_RETURN(const std::vector<std::string> tasks, TasksOf(env_.cluster, filters));
-  for (const auto& [handle, session] : TakeAll(false)) CloseAndLog(*session);
+  for (const auto& [handle, session] : TakeAll(false)) {
+    session->SetEnd(NotFound(handle));
+    CloseAndLog(*session);
+  }
   tensorflow::CleanupAllRequest request;
   for (const std::string& container : containers) request.add_container(container);
   struct Gathered {
@@ -418,11 +451,12 @@ Master::Response Master::RunStep(const MessageBytes& bytes, CancellationManager&
     std::vector<Tensor> outputs;
     tensorflow::RunStepResponse response;
     if (!request.partial_run_handle().empty()) {
-      MR_RETURN_IF_ERROR(session->session().PRun(request.partial_run_handle(), feeds, fetches, &outputs));
+      MR_RETURN_IF_ERROR(
+          session->Explain(session->session().PRun(request.partial_run_handle(), feeds, fetches, &outputs)));
     } else {
       RunMetadata metadata;
-      MR_RETURN_IF_ERROR(
-          session->session().Run(options, feeds, fetches, targets, &outputs, &metadata, &cancellation));
+      MR_RETURN_IF_ERROR(session->Explain(
+          session->session().Run(options, feeds, fetches, targets, &outputs, &metadata, &cancellation)));
       metadata.ToProto(response.mutable_metadata());
     }
     for (size_t i = 0; i < fetches.size() && i < outputs.size(); ++i) {
@@ -512,8 +546,8 @@ Master::Response Master::RunCallable(const MessageBytes& bytes, CancellationMana
   }
   std::vector<Tensor> outputs;
   RunMetadata metadata;
-  MR_RETURN_IF_ERROR(
-      session->session().RunCallable(request.handle(), feeds, &outputs, &metadata, &cancellation));
+  MR_RETURN_IF_ERROR(session->Explain(
+      session->session().RunCallable(request.handle(), feeds, &outputs, &metadata, &cancellation)));
   tensorflow::RunCallableResponse response;
   for (const Tensor& output : outputs) TensorToProtoContent(output, response.add_fetch());
   metadata.ToProto(response.mutable_metadata());

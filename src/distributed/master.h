@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -44,15 +45,27 @@ class MasterSession {
   int64_t num_running() const MR_EXCLUDES(mu_);
   // The start of the oldest step in progress; empty if there is none.
   std::optional<Clock::time_point> oldest_step() const MR_EXCLUDES(mu_);
+  // Before Close, if the master closes the session and not its client: `why` is the error of later calls, and
+  // for the end of the task, which is Unavailable, also of the steps in progress.
+  void SetEnd(const Status& why) MR_EXCLUDES(mu_);
+  // Whether SetEnd was called.
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+  Status end() const MR_EXCLUDES(mu_);
+  // The error to report for that of a step.
+  Status Explain(Status status) const MR_EXCLUDES(mu_);
   // Cancels steps, refuses later ones and waits for running ones, at most so long. Whether all have ended.
   bool Close(std::chrono::milliseconds wait) MR_EXCLUDES(mu_);
 
  private:
+  Status CheckOpen() const MR_REQUIRES(mu_);
+
   const std::string handle_;
   const std::unique_ptr<SessionCluster> cluster_;  // outlives the session
   const std::unique_ptr<DirectSession> session_;
   mutable Mutex mu_;
   CondVar idle_;
+  std::atomic<bool> ended_{false};
+  Status end_ MR_GUARDED_BY(mu_);
   bool closed_ MR_GUARDED_BY(mu_) = false;
   std::multiset<Clock::time_point> running_ MR_GUARDED_BY(mu_);  // when each step began
   int64_t version_ MR_GUARDED_BY(mu_) = 0;
@@ -120,6 +133,7 @@ class Master {
   Response MakeCallable(const MessageBytes& bytes);
   Response RunCallable(const MessageBytes& bytes, CancellationManager& cancellation);
   Response ReleaseCallable(const MessageBytes& bytes);
+  static Status NotFound(const std::string& handle);
   std::map<std::string, SessionPtr> TakeAll(bool stop) MR_EXCLUDES(mu_);
   void CollectSessions() MR_EXCLUDES(mu_);
 

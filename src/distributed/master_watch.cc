@@ -62,9 +62,9 @@ void MasterWatch::Loop() {
       }
     }
     for (const WorkerService::MasterOf& master : gone) {
-      MR_LOG(Warning) << "The sessions of " << master.task << " are dropped: it has not answered for "
-                      << patience_.count() << " ms";
-      worker_.DropSessionsOf(master);
+      const std::string reason = StrCat("it has not answered for ", patience_.count(), " ms");
+      MR_LOG(Warning) << "The sessions of " << master.task << " are dropped: " << reason;
+      worker_.DropSessionsOf(master, reason);
     }
     for (const WorkerService::MasterOf& master : ask) Ask(master);
     worker_.collectives().WatchTakers();
@@ -108,7 +108,7 @@ void MasterWatch::Answered(const WorkerService::MasterOf& master, const Status& 
   if (compare) CompareSessions(master);
   if (!other) return;
   MR_LOG(Warning) << "The sessions of " << master.task << " are dropped: it has restarted";
-  worker_.DropSessionsOf(master);
+  worker_.DropSessionsOf(master, "it has restarted");
 }
 
 void MasterWatch::CompareSessions(const WorkerService::MasterOf& master) {
@@ -123,7 +123,7 @@ void MasterWatch::CompareSessions(const WorkerService::MasterOf& master) {
     for (const std::string_view handle : StrSplitSkipEmpty(known, '\n')) gone.erase(std::string(handle));
     if (gone.empty()) return;
     MR_LOG(Warning) << gone.size() << " sessions of " << master.task << " are dropped: it has closed them";
-    worker_.DropSessionsOf(master, &gone);
+    worker_.DropSessionsOf(master, "", &gone);
   });
 }
 

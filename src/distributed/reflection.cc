@@ -21,7 +21,6 @@
 namespace millrace {
 namespace {
 
-using google::protobuf::FileDescriptor;
 using google::protobuf::FileDescriptorProto;
 using google::protobuf::UnknownField;
 using google::protobuf::UnknownFieldSet;
@@ -148,14 +147,14 @@ class Files {
 
  private:
   Files() {
-    for (const FileDescriptor* file : MessageFiles()) Add(*file);
+    for (const google::protobuf::FileDescriptor* file : MessageFiles()) Add(*file);
     for (const auto& file : {FileFromText(kHealthFile, ""), FileFromText(kReflectionFile, "v1"),
                              FileFromText(kReflectionFile, "v1alpha")}) {
       NameSymbols(file.package(), file, &symbols_);
       files_.emplace(file.name(), file);
     }
   }
-  void Add(const FileDescriptor& file) {
+  void Add(const google::protobuf::FileDescriptor& file) {
     const auto [it, is_new] = files_.try_emplace(file.name());
     if (!is_new) return;
     file.CopyTo(&it->second);

@@ -27,12 +27,27 @@ struct RunGraphParts::OneRun {
     cancellation.StartCancel();
     step->rendezvous->StartAbort(why);
   }
+  // The same by the task, not by a caller.
+  void End(const Status& why) MR_EXCLUDES(mu) {
+    {
+      MutexLock lock(mu);
+      if (!cancellation.IsCancelled()) why_ended = why;
+    }
+    step->rendezvous->StartAbort(why);
+    cancellation.StartCancel();
+  }
+  // The error to report for `failed`.
+  Status Explain(const Status& failed) MR_EXCLUDES(mu) {
+    MutexLock lock(mu);
+    return errors::IsCancelled(failed) && !why_ended.ok() ? why_ended : failed;
+  }
 
   RefPtr<TaskSteps::Step> step;
   CancellationManager cancellation;
   Mutex mu;
   bool ended MR_GUARDED_BY(mu) = false;
-  Status status MR_GUARDED_BY(mu);  // of the graph, after it has ended
+  Status status MR_GUARDED_BY(mu);     // of the graph, after it has ended
+  Status why_ended MR_GUARDED_BY(mu);  // see RunGraphParts::CleanUp
   UniqueFunction<void(const Status&)> when_ended MR_GUARDED_BY(mu);
 };
 
@@ -129,6 +144,7 @@ void RunGraphParts::Finish(Call& call, Status status) {
     MutexLock lock(mu_);
     runs_.erase(call.request->step_id());
   }
+  status = call.run->Explain(status);
   tensorflow::RunGraphResponse response;
   if (status.ok()) {
     MutexLock lock(call.mu);
@@ -170,7 +186,7 @@ void RunGraphParts::Answer(const std::shared_ptr<Call>& call, Status status) {
   end(ended);
 }
 
-void RunGraphParts::CleanUp(int64_t step_id) {
+void RunGraphParts::CleanUp(int64_t step_id, const Status& why) {
   std::shared_ptr<OneRun> run;
   {
     MutexLock lock(mu_);
@@ -179,16 +195,17 @@ void RunGraphParts::CleanUp(int64_t step_id) {
     run = std::move(it->second);
     runs_.erase(it);
   }
+  if (!why.ok()) return run->End(why);
   run->Stop(errors::Aborted("Step ", step_id, " has ended"));
 }
 
-void RunGraphParts::CleanUpAll() {
+void RunGraphParts::CleanUpAll(const Status& why) {
   decltype(runs_) runs;
   {
     MutexLock lock(mu_);
     runs.swap(runs_);
   }
-  for (auto& [id, run] : runs) run->Stop(errors::Cancelled("The task is shutting down"));
+  for (auto& [id, run] : runs) run->End(why);
 }
 
 }  // namespace millrace

@@ -35,9 +35,10 @@ class RunGraphParts {
   // Answers one call. Cancelling `caller`, which lives until the reply, ends the whole step.
   void Run(std::shared_ptr<tensorflow::RunGraphRequest> request, CancellationManager& caller,
            StartGraph start, Reply reply) MR_EXCLUDES(mu_);
-  // Stops and drops a step, or all of them. Does not wait.
-  void CleanUp(int64_t step_id) MR_EXCLUDES(mu_);
-  void CleanUpAll() MR_EXCLUDES(mu_);
+  // Stops and drops a step, or all of them. Does not wait. `why` is the error of calls in progress that
+  // nobody else has cancelled before; OK: Cancelled or Aborted.
+  void CleanUp(int64_t step_id, const Status& why) MR_EXCLUDES(mu_);
+  void CleanUpAll(const Status& why) MR_EXCLUDES(mu_);
 
  private:
   struct OneRun;

@@ -10,6 +10,7 @@
 #include "distributed/call_transport.h"
 #include "distributed/cluster_tasks.h"
 #include "distributed/collective_messages.h"
+#include "distributed/local_session.h"
 #include "distributed/message_channel.h"
 #include "distributed/remote_worker.h"
 #include "distributed/shared_memory_channel.h"
@@ -20,53 +21,6 @@
 
 namespace millrace {
 namespace {
-
-// A session in this process with a master in this process.
-class LocalTaskSession : public Session {
- public:
-  LocalTaskSession(std::shared_ptr<Task> task, Master::SessionPtr session)
-      : task_(std::move(task)), session_(std::move(session)), direct_(session_->session()) {}
-  ~LocalTaskSession() override {
-    task_->master().CloseSession(session_->handle()).IgnoreError("it may have been closed by a reset");
-  }
-
-  Status Create(const tensorflow::GraphDef& graph) override { return direct_.Create(graph); }
-  Status Create(tensorflow::GraphDef&& graph) override { return direct_.Create(std::move(graph)); }
-  Status Extend(const tensorflow::GraphDef& graph) override { return direct_.Extend(graph); }
-  Status Extend(tensorflow::GraphDef&& graph) override { return direct_.Extend(std::move(graph)); }
-  Status ExtendFrom(const Graph& graph) override { return direct_.ExtendFrom(graph); }
-  using Session::Run;
-  Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
-             const std::vector<std::string>& targets, std::vector<Tensor>* outputs,
-             RunMetadata* metadata) override {
-    return direct_.Run(options, feeds, fetches, targets, outputs, metadata);
-  }
-  StatusOr<CallableHandle> MakeCallable(const CallableOptions& options) override {
-    return direct_.MakeCallable(options);
-  }
-  Status RunCallable(CallableHandle handle, std::span<const Tensor> feeds, std::vector<Tensor>* outputs,
-                     RunMetadata* metadata) override {
-    return direct_.RunCallable(handle, feeds, outputs, metadata);
-  }
-  Status ReleaseCallable(CallableHandle handle) override { return direct_.ReleaseCallable(handle); }
-  StatusOr<std::string> PRunSetup(const std::vector<std::string>& feeds,
-                                  const std::vector<std::string>& fetches,
-                                  const std::vector<std::string>& targets) override {
-    return direct_.PRunSetup(feeds, fetches, targets);
-  }
-  Status PRun(const std::string& handle, const Feeds& feeds, const std::vector<std::string>& fetches,
-              std::vector<Tensor>* outputs) override {
-    return direct_.PRun(handle, feeds, fetches, outputs);
-  }
-  StatusOr<std::vector<DeviceInfo>> ListDevices() override { return direct_.ListDevices(); }
-  Status Close() override { return direct_.Close(); }
-  void CancelSteps() override { direct_.CancelSteps(); }
-
- private:
-  const std::shared_ptr<Task> task_;  // outlives the session
-  const Master::SessionPtr session_;
-  DirectSession& direct_;
-};
 
 // A session's own connection, whose traffic is counted for the task.
 class MeteredConnection : public Transport {
@@ -281,7 +235,7 @@ void Task::OpenCalls(Reply reply) {
 
 StatusOr<std::unique_ptr<Session>> Task::NewSession(const SessionOptions& options) {
   MR_ASSIGN_OR_RETURN(Master::SessionPtr session, master_->Open(options, nullptr));
-  return std::unique_ptr<Session>(std::make_unique<LocalTaskSession>(shared_from_this(), std::move(session)));
+  return MakeLocalSession(shared_from_this(), std::move(session));
 }
 
 void Task::Stop() {

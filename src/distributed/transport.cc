@@ -49,6 +49,8 @@ std::string_view MethodName(Method method) {
   return index < kNames.size() ? kNames[index] : "?";
 }
 
+Status TaskEnds(std::string_view task) { return errors::Unavailable("Task ", task, " ends"); }
+
 Status NoThreadFor(Method method) {
   return errors::ResourceExhausted("Could not start a thread for ", MethodName(method));
 }

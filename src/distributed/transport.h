@@ -54,6 +54,8 @@ ServiceKind ServiceOf(Method method);
 std::string_view MethodName(Method method);
 // The reply to a call that needs a thread of its own when the system cannot start one.
 Status NoThreadFor(Method method);
+// The error of a step or a call because `task` ends.
+Status TaskEnds(std::string_view task);
 // "/tensorflow.WorkerService/RunGraph".
 std::string MethodPath(Method method);
 

@@ -381,6 +381,25 @@ TEST_F(WireTest, AnotherMasterRunsAGraphInParts) {
   EXPECT_EQ(task_->worker().GetState().steps, 0u);
 }
 
+TEST_F(WireTest, APartThatWaitsIsToldThatTheTaskEnds) {
+  Good(Method::kRegisterGraph,
+       Bytes(1, "s") + Bytes(2, Node("in", "_Recv", {}, kDevice, Transfer("tensor_type", "x:0")) +
+                                    Node("out", "_Send", {"in"}, kDevice, Transfer("T", "y:0"))));
+  const std::string part = Bytes(8, "s") + Bytes(1, "0000000000000001") + Int(6, 1);
+  CancellationManager caller;
+  Status waited;
+  Notification answered;
+  task_->Handle(Method::kRunGraph, MessageBytes(part + Int(2, 99) + Bytes(4, Key("y:0"))), 0, caller,
+                [&](Status status, const MessageBytes&) {
+                  waited = std::move(status);
+                  answered.Notify();
+                });
+  EXPECT_FALSE(answered.HasBeenNotified());
+  task_->Stop();
+  answered.Wait();
+  EXPECT_EQ(waited, errors::Unavailable("Task /job:w/replica:0/task:0 ends"));
+}
+
 // RunStep: id 8; PartialRunSetup: 5; MakeCallable: 3; RunCallable: 4.
 TEST_F(WireTest, ARequestToTheMasterThatComesTwiceTakesEffectOnce) {
   const std::string created =

@@ -100,18 +100,37 @@ WorkerService::State WorkerService::GetState() const {
 }
 
 void WorkerService::Stop() {
-  decltype(runs_) runs;
+  const Status why = TaskEnds(env_.devices->task());
+  std::vector<std::shared_ptr<GraphRun>> runs;
   {
     MutexLock lock(mu_);
     stopped_ = true;
-    runs = runs_;
+    for (const auto& [run, kept] : runs_) runs.push_back(kept);
+    SetWhyEnded(runs, why);
   }
-  for (auto& [run, kept] : runs) kept->cancellation.StartCancel();
-  parts_.CleanUpAll();
+  EndRuns(runs, why);
+  parts_.CleanUpAll(why);
 }
 
-void WorkerService::CleanUpStep(int64_t step_id) {
-  parts_.CleanUp(step_id);
+void WorkerService::SetWhyEnded(const std::vector<std::shared_ptr<GraphRun>>& runs, const Status& why) {
+  for (const auto& run : runs) {
+    if (!run->cancellation.IsCancelled()) run->why_ended = why;
+  }
+}
+
+void WorkerService::EndRuns(const std::vector<std::shared_ptr<GraphRun>>& runs, const Status& why) {
+  for (const auto& run : runs) {
+    if (!why.ok()) {
+      // First, so that it is also the error of other tasks, which wait for tensors.
+      const auto step = env_.steps->Find(run->request->step_id());
+      if (step.ok()) (*step)->rendezvous->StartAbort(why);
+    }
+    run->cancellation.StartCancel();
+  }
+}
+
+void WorkerService::CleanUpStep(int64_t step_id, const Status& why) {
+  parts_.CleanUp(step_id, why);
   env_.steps->CleanUp(step_id);
 }
 
@@ -139,7 +158,7 @@ StatusOr<WorkerService::SessionPtr> WorkerService::FindSession(const std::string
   if (created || !may_make) return NoSession(handle);
   MR_ASSIGN_OR_RETURN(SessionPtr made, MakeSession(handle, nullptr));
   MutexLock lock(mu_);
-  if (stopped_) return errors::Unavailable("Task ", env_.devices->task(), " ends");
+  if (stopped_) return TaskEnds(env_.devices->task());
   // Another call may have been faster.
   return sessions_.try_emplace(handle, Entry{std::move(made), true, {}}).first->second.session;
 }
@@ -207,7 +226,7 @@ void WorkerService::CreateWorkerSession(const MessageBytes& bytes, Reply reply) 
   {
     MutexLock lock(mu_);
     if (stopped_) {
-      status = errors::Unavailable("Task ", env_.devices->task(), " ends");
+      status = TaskEnds(env_.devices->task());
     } else {
       // The same request may arrive twice.
       sessions_.try_emplace(request.session_handle(), Entry{*std::move(made), false, std::move(master)});
@@ -241,7 +260,7 @@ void WorkerService::DeleteWorkerSession(const MessageBytes& bytes, Reply reply) 
     });
   }
   for (const auto& run : stopped) run->cancellation.StartCancel();
-  for (const int64_t step : steps) CleanUpStep(step);
+  for (const int64_t step : steps) CleanUpStep(step, Status());
   dropped.reset();
   // A missing session counts as deleted.
   reply(Status(), MessageBytes::Of(tensorflow::DeleteWorkerSessionResponse()));
@@ -265,7 +284,13 @@ std::set<std::string> WorkerService::SessionsOf(const MasterOf& master) const {
   return handles;
 }
 
-void WorkerService::DropSessionsOf(const MasterOf& master, const std::set<std::string>* only) {
+void WorkerService::DropSessionsOf(const MasterOf& master, std::string_view reason,
+                                   const std::set<std::string>* only) {
+  Status why;
+  if (!reason.empty()) {
+    why = errors::Aborted("Task ", env_.devices->task(), " has dropped the session of master ", master.task,
+                          ": ", reason);
+  }
   std::map<std::string, SessionPtr> dropped;  // destroyed after the lock is released
   std::vector<std::shared_ptr<GraphRun>> stopped;
   std::vector<int64_t> steps;
@@ -282,14 +307,15 @@ void WorkerService::DropSessionsOf(const MasterOf& master, const std::set<std::s
     for (const auto& [run, kept] : runs_) {
       if (dropped.contains(run->request->session_handle())) stopped.push_back(kept);
     }
+    SetWhyEnded(stopped, why);
     std::erase_if(session_of_step_, [&](const auto& step) {
       const bool gone = dropped.contains(step.second);
       if (gone) steps.push_back(step.first);
       return gone;
     });
   }
-  for (const auto& run : stopped) run->cancellation.StartCancel();
-  for (const int64_t step : steps) CleanUpStep(step);
+  EndRuns(stopped, why);
+  for (const int64_t step : steps) CleanUpStep(step, why);
 }
 
 void WorkerService::GetStatus(Reply reply) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -76,8 +77,9 @@ class WorkerService {
   };
   std::set<MasterOf> Masters() const MR_EXCLUDES(mu_);
   // Stops and drops the sessions of a master that has died, or only those of these handles. Does not wait for
-  // running steps.
-  void DropSessionsOf(const MasterOf& master, const std::set<std::string>* only = nullptr) MR_EXCLUDES(mu_);
+  // running steps, whose error is Aborted with `reason`; empty: Cancelled.
+  void DropSessionsOf(const MasterOf& master, std::string_view reason,
+                      const std::set<std::string>* only = nullptr) MR_EXCLUDES(mu_);
   std::set<std::string> SessionsOf(const MasterOf& master) const MR_EXCLUDES(mu_);
 
   TaskCollectives& collectives() { return env_.steps->collectives(); }
@@ -113,7 +115,12 @@ class WorkerService {
   void RunPart(std::shared_ptr<GraphRun> run, CancellationManager& cancellation, Reply reply);
   void StartRun(std::shared_ptr<GraphRun> run);
   StepArgs ArgsOf(GraphRun& run) const;  // except for the cancellation
-  void CleanUpStep(int64_t step_id);
+  // `why`: the error of its calls in progress; OK: Cancelled.
+  void CleanUpStep(int64_t step_id, const Status& why);
+  // Under the lock, and then without it: ends runs with this error, unless they end for another reason
+  // before.
+  static void SetWhyEnded(const std::vector<std::shared_ptr<GraphRun>>& runs, const Status& why);
+  void EndRuns(const std::vector<std::shared_ptr<GraphRun>>& runs, const Status& why);
   void FinishRun(GraphRun& run, const Status& status);
   void AddMeasurements(GraphRun& run, tensorflow::RunGraphResponse* response);
   void EndRun(GraphRun& run, Status status, MessageBytes response);

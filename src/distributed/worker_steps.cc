@@ -57,7 +57,7 @@ void WorkerService::RunGraph(const MessageBytes& bytes, int64_t timeout_in_ms,
       session_of_step_.emplace(run->request->step_id(), run->request->session_handle());
     }
   }
-  if (stopped) return run->reply(errors::Unavailable("Task ", env_.devices->task(), " ends"), {});
+  if (stopped) return run->reply(TaskEnds(env_.devices->task()), {});
   run->token = cancellation.Register([run] { run->cancellation.StartCancel(); });
   if (run->token == CancellationManager::kInvalidToken) return EndRun(*run, StepCancelled(), {});
   if (timeout_in_ms > 0) run->deadline.emplace(run->cancellation, timeout_in_ms + kGraceMs);
@@ -104,7 +104,7 @@ void WorkerService::RunPart(std::shared_ptr<GraphRun> run, CancellationManager& 
     stopped = stopped_;
     if (!stopped) session_of_step_.emplace(run->request->step_id(), run->request->session_handle());
   }
-  if (stopped) return reply(errors::Unavailable("Task ", env_.devices->task(), " ends"), {});
+  if (stopped) return reply(TaskEnds(env_.devices->task()), {});
   std::shared_ptr<tensorflow::RunGraphRequest> request(run, run->request.get());
   parts_.Run(
       std::move(request), cancellation,
@@ -189,6 +189,18 @@ void WorkerService::AddMeasurements(GraphRun& run, tensorflow::RunGraphResponse*
 // The last action of a run.
 void WorkerService::EndRun(GraphRun& run, Status status, MessageBytes response) {
   run.deadline.reset();
+  std::shared_ptr<GraphRun> kept;
+  {
+    MutexLock lock(mu_);
+    const auto it = runs_.find(&run);
+    if (it != runs_.end()) {
+      kept = std::move(it->second);
+      runs_.erase(it);
+    }
+    // Aborted: the step was dropped before the run had begun.
+    const bool ended = errors::IsCancelled(status) || errors::IsAborted(status);
+    if (ended && !run.why_ended.ok()) status = run.why_ended;
+  }
   if (!status.ok() && run.request->store_errors_in_response_body()) {
     // Trailers of a call are limited to a few kilobytes.
     tensorflow::RunGraphResponse failed;
@@ -199,15 +211,6 @@ void WorkerService::EndRun(GraphRun& run, Status status, MessageBytes response) 
   }
   Reply reply = std::move(run.reply);
   if (run.token != CancellationManager::kInvalidToken) run.caller->TryDeregister(run.token);
-  std::shared_ptr<GraphRun> kept;
-  {
-    MutexLock lock(mu_);
-    const auto it = runs_.find(&run);
-    if (it != runs_.end()) {
-      kept = std::move(it->second);
-      runs_.erase(it);
-    }
-  }
   // Before the reply: after it the service may be destroyed.
   if (kept != nullptr) {
     kept->partition.reset();
@@ -221,7 +224,7 @@ void WorkerService::CleanupGraph(const MessageBytes& bytes, Reply reply) {
   tensorflow::CleanupGraphRequest request;
   if (Status s = ParseRequest(Method::kCleanupGraph, bytes, &request); !s.ok())
     return reply(std::move(s), {});
-  CleanUpStep(request.step_id());
+  CleanUpStep(request.step_id(), Status());
   {
     MutexLock lock(mu_);
     session_of_step_.erase(request.step_id());

@@ -99,16 +99,21 @@ TEST_F(ProcessesTest, TheProgramRunsAModelOnTheCluster) {
   EXPECT_NE(alone.Wait(), 0) << "this process has no such devices";
 }
 
-TEST_F(ProcessesTest, AServerEndsCleanlyWhileAStepWaits) {
-  const auto session = NewSessionAt(kMaster);
-  ASSERT_TRUE(session.ok()) << session.status();
-  Status status;
-  std::thread waiting([&] { status = Fetch(**session, 0, "taken").status(); });
-  cluster_.AwaitState(kPs, {"\"graph_runs\":1"});
-  cluster_.process(kPs).Signal(SIGTERM);
-  EXPECT_EQ(cluster_.process(kPs).Wait(), 0);
-  waiting.join();
-  EXPECT_FALSE(status.ok());
+TEST_F(ProcessesTest, AServerEndsCleanlyWhileAStepWaitsAndIsNamed) {
+  for (const std::string name : {kPs, kMaster}) {
+    const auto session = NewSessionAt(kMaster);
+    ASSERT_TRUE(session.ok()) << session.status();
+    Status status;
+    std::thread waiting([&] { status = Fetch(**session, 0, "taken").status(); });
+    cluster_.AwaitState(kPs, {"\"graph_runs\":1"});
+    cluster_.process(name).Signal(SIGTERM);
+    EXPECT_EQ(cluster_.process(name).Wait(), 0);
+    waiting.join();
+    EXPECT_TRUE(errors::IsUnavailable(status)) << status;
+    const std::string task = name == kPs ? "/job:ps/replica:0/task:0" : "/job:worker/replica:0/task:0";
+    EXPECT_THAT(std::string(status.message()), HasSubstr(StrCat("Task ", task, " ends")));
+    cluster_.Restart(name);
+  }
 }
 
 TEST_F(ProcessesTest, AServerThatCannotHaveItsAddressEndsWithAnError) {
