@@ -251,7 +251,12 @@ def test_servers() -> None:
         assert any(d.device_type == "CPU" for d in session.list_devices())
     with tf.Session(server.target) as session:
         assert session.run(bump) == 2
+    open_session = tf.Session(server.target)
+    assert open_session.run(counter) == 2
     tf.Session.reset(server.target)
+    with pytest.raises(tf.errors.AbortedError, match="is not found. Possibly, this master has restarted."):
+        open_session.run(counter)
+    open_session.close()
     with tf.Session(server.target) as session:
         with pytest.raises(tf.errors.FailedPreconditionError):
             session.run(bump)

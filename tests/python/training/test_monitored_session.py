@@ -120,6 +120,18 @@ def test_aborted_sessions_are_made_again(tmp_path):
     assert hook.calls.count("created") == 2 and hook.calls.count("begin") == 1
 
 
+def test_training_goes_on_after_a_reset_of_its_server(tmp_path):
+    step, count = counting()
+    server = tf.train.Server.create_local_server()
+    with tf.train.MonitoredTrainingSession(
+        server.target, checkpoint_dir=str(tmp_path), save_checkpoint_steps=1, log_step_count_steps=None
+    ) as sess:
+        assert [sess.run(count), sess.run(count)] == [1, 2]
+        tf.Session.reset(server.target)
+        # The new session restores what the server has lost.
+        assert sess.run(count) == 3
+
+
 def test_killed_process_loses_only_what_was_not_saved(tmp_path):
     step, count = counting()
     session = tf.train.MonitoredTrainingSession(
