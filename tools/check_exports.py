@@ -34,15 +34,15 @@ def exported(library):
 
 
 def defined(archives):
-    """Demangled names of the functions and objects that the archives define and do not hide."""
-    names = set()
+    """Demangled names of what the archives define and do not hide: (functions and objects, weak functions)."""
+    names = {"GLOBAL": set(), "WEAK": set()}
     for archive in archives:
         for line in run("readelf", "-sW", "--demangle", archive).splitlines():
             fields = line.split(None, 7)
-            if len(fields) == 8 and fields[3] in ("FUNC", "OBJECT") and fields[4] == "GLOBAL" \
+            if len(fields) == 8 and fields[3] in ("FUNC", "OBJECT") and fields[4] in names \
                     and fields[5] == "DEFAULT" and fields[6] != "UND":
-                names.add(fields[7])
-    return names
+                names[fields[4]].add(fields[7])
+    return names["GLOBAL"], names["WEAK"]
 
 
 def rows(text):
@@ -68,6 +68,28 @@ def public_names(headers):
     return classes, functions
 
 
+def declared_templates(headers):
+    """(class or "", name) of the function templates that the headers declare but do not define."""
+    template = r"\btemplate\s*<[^;{}]*?>\s*[^;{}()]*?\b(?:(\w+)::)?(\w+)\([^;{}]*\)[^;{}()]*"
+    declared, defined_here = set(), set()
+    for text in headers:
+        text = re.sub(r"//[^\n]*", "", text)
+        parts = [("", text)]
+        for found in re.finditer(r"^(?:class|struct) (\w+)[^;{]*\{(.*?)^\};", text, re.MULTILINE | re.DOTALL):
+            parts.append((found.group(1), found.group(2)))
+            parts[0] = ("", parts[0][1].replace(found.group(0), ""))
+        for owner, part in parts:
+            declared.update((owner or of, name) for of, name in re.findall(template + ";", part))
+            defined_here.update((owner or of, name) for of, name in re.findall(template + r"\{", part))
+    return declared - defined_here
+
+
+def is_instance(name, templates):
+    """Whether it is an instance of one of the templates; its name begins with the type of the result."""
+    found = re.findall(r"(?:^| )millrace::(?:(?:%s)::)?(?:(\w+)::)?(\w+)(?:\[abi:\w+\])?<" % "|".join(CATALOGUES), name)
+    return any(template in templates for template in found)
+
+
 def is_public(name, classes, functions):
     match = re.match(r"millrace::(?:(?:%s)::)?(\w+)(::|\(|\[abi)" % "|".join(CATALOGUES), name)
     if not match:
@@ -75,7 +97,7 @@ def is_public(name, classes, functions):
     return match.group(1) in (classes if match.group(2) == "::" else functions)
 
 
-def problems(exports, definitions, map_text, headers):
+def problems(exports, definitions, map_text, headers, weak=frozenset()):
     patterns = rows(map_text)
     found = []
     for name in sorted(exports):
@@ -87,6 +109,10 @@ def problems(exports, definitions, map_text, headers):
     classes, functions = public_names(headers)
     for name in sorted(definitions - exports):
         if is_public(name, classes, functions):
+            found.append(f"declared by a public header but not exported: {name}")
+    templates = declared_templates(headers)
+    for name in sorted(weak - exports):
+        if is_instance(name, templates):
             found.append(f"declared by a public header but not exported: {name}")
     return found
 
@@ -100,7 +126,8 @@ def main():
     library, map_path, header_dir, *archives = sys.argv[1:]
     headers = [read(os.path.join(header_dir, name)) for name in sorted(os.listdir(header_dir)) if name.endswith(".h")]
     exports = exported(library)
-    found = problems(exports, defined(archives), read(map_path), headers)
+    definitions, weak = defined(archives)
+    found = problems(exports, definitions, read(map_path), headers, weak)
     print("\n".join(found + [f"exports: {len(exports)} symbols, {len(found)} problems"]))
     return 1 if found else 0
 

@@ -18,6 +18,19 @@ HEADER = """class Status {
  public:
   void Ignore();
 };
+class Call {
+ public:
+  template <typename T>
+  StatusOr<T> Attr(std::string_view name) const;
+  template <typename T>
+  T Cast() const {
+    return T(1);
+  }
+  template <typename T>
+  static Call Of(const T& value);
+};
+template <typename T>
+Call Call::Of(const T& value) { return Call(); }
 struct Options;
 // Hidden(): not a declaration
 Status Reset(const Options& options);
@@ -44,6 +57,14 @@ class CheckExportsTest(unittest.TestCase):
     def test_a_row_without_a_symbol(self):
         found = self.problems(GOOD - {"millrace::Reset(millrace::Options const&)"}, set())
         self.assertEqual(["the list has a row that matches nothing: millrace::Reset?millrace::Options*"], found)
+
+    def test_an_instance_of_a_public_template_that_is_not_exported(self):
+        attr = "millrace::StatusOr<std::vector<long> > millrace::Call::Attr<std::vector<long> >(std::string) const"
+        weak = {attr, "int millrace::Call::Cast<int>() const", "millrace::Call millrace::Call::Of<int>(int const&)",
+                "millrace::StatusOr<int> millrace::Node::Attr<int>(std::string) const", "millrace::Status::Status()"}
+        self.assertEqual({("Call", "Attr")}, check_exports.declared_templates([HEADER]))
+        self.assertEqual(["declared by a public header but not exported: " + attr],
+                         check_exports.problems(GOOD, GOOD, MAP, [HEADER], weak))
 
     def test_a_public_function_that_is_not_exported(self):
         found = self.problems(GOOD, GOOD | {"millrace::Status::Update(int)", "millrace::Reset[abi:cxx11](int)"})

@@ -86,6 +86,31 @@ Status Train() {
   return Expect(std::abs(values[0].scalar<float>() - 3.f) < 1e-4f, "w did not reach 3");
 }
 
+// A gradient function of this program, which reads an attribute of each type.
+Status DefineGradient() {
+  MR_RETURN_IF_ERROR(millrace::RegisterGradient("OutsideCast", [](millrace::GradientCall& call) -> Status {
+    MR_ASSIGN_OR_RETURN(const DataType type, call.Attr<DataType>("SrcT"));
+    MR_ASSIGN_OR_RETURN(const bool truncate, call.Attr<bool>("Truncate"));
+    const bool others =
+        call.Attr<int64_t>("none").ok() || call.Attr<float>("none").ok() ||
+        call.Attr<std::string>("none").ok() || call.Attr<millrace::PartialShape>("none").ok() ||
+        call.Attr<std::vector<int64_t>>("none").ok() || call.Attr<std::vector<float>>("none").ok() ||
+        call.Attr<std::vector<std::string>>("none").ok();
+    MR_RETURN_IF_ERROR(Expect(type == DataType::kFloat && !truncate && !others, "the attributes of Cast"));
+    call.SetInputGrad(0, Output(ops::Cast(call.scope(), call.dense_grad(0), type)));
+    return Status();
+  }));
+  const Scope root = Scope::NewRootScope();
+  const Output x = ops::Placeholder(root, DataType::kFloat);
+  const Output y = ops::Cast(root, x, DataType::kDouble);
+  MR_RETURN_IF_ERROR(millrace::OverrideGradient(y, "OutsideCast"));
+  std::vector<Output> gradient;
+  MR_RETURN_IF_ERROR(AddSymbolicGradients(root, {y}, {x}, &gradient));
+  std::vector<Tensor> values;
+  MR_RETURN_IF_ERROR(ClientSession(root).Run({{x, {1.f, 2.f}}}, {gradient[0]}, &values));
+  return Expect(values[0].flat<float>()[1] == 1.f, "the gradient of a sum");
+}
+
 // An op and a kernel of a loaded library.
 Status LoadOps(const std::string& library) {
   MR_RETURN_IF_ERROR(Expect(errors::IsNotFound(millrace::LoadLibrary("./no_such_library.so").status()),
@@ -142,6 +167,7 @@ Status LookAround() {
 
 int main(int argc, char** argv) {
   Status status = Train();
+  status.Update(DefineGradient());
   if (argc > 1) status.Update(LoadOps(argv[1]));
   status.Update(SaveAndLoad());
   status.Update(LookAround());
