@@ -94,6 +94,7 @@ StatusOr<ClusterSpec> ClusterSpec::FromProto(const tensorflow::ClusterDef& def) 
 }
 
 void ClusterSpec::ToProto(tensorflow::ClusterDef* def) const {
+  if (def == nullptr) internal::EndWithMessage("ClusterSpec::ToProto: the message is null");
   for (const auto& [name, tasks] : jobs_) {
     tensorflow::JobDef* const job = def->add_job();
     job->set_name(name);

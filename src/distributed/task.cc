@@ -107,6 +107,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options, std::sh
                                            const Network& below) {
   MR_ASSIGN_OR_RETURN(const DeniedOps denied, DeniedOps::Parse(options.denied_ops));
   MR_RETURN_IF_ERROR(CheckTransfers(options.transfers));
+  MR_RETURN_IF_ERROR(CheckThreads(options.session));
   std::shared_ptr<Task> task(new Task);
   task->name_ = TaskName(options.job, options.task);
   task->cluster_ = options.cluster;

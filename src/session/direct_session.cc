@@ -34,6 +34,7 @@ Status WithHint(Status status) {
 }
 
 int ResolveThreads(int configured) {
+  if (configured < 0) return 1;  // the thread that calls Run
   if (configured > 0) return configured;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
@@ -101,6 +102,7 @@ std::vector<Worker*> DirectSession::Tasks::workers() const {
 // Nodes and loops share the workers of one pool, unless pools for nodes are configured. The one that is
 // limited to fewer threads gets a limited view of it.
 StatusOr<DirectSession::Pools> DirectSession::MakePools(const SessionOptions& options) {
+  MR_RETURN_IF_ERROR(CheckThreads(options));
   const int inter = ResolveThreads(options.inter_op_parallelism_threads);
   const int intra = ResolveThreads(options.intra_op_parallelism_threads);
   Pools pools;
@@ -114,10 +116,6 @@ StatusOr<DirectSession::Pools> DirectSession::MakePools(const SessionOptions& op
   pools.intra_op = view(intra);
   if (shared) pools.inter_op.push_back(view(inter));
   for (const InterOpPool& pool : options.inter_op_pools) {
-    if (pool.num_threads < 0) {
-      return errors::InvalidArgument("The number of threads in inter_op_pools is negative: ",
-                                     pool.num_threads);
-    }
     if (pool.global_name.empty()) {
       pools.inter_op.push_back(GetThreadPool(pool.num_threads > 0 ? pool.num_threads : inter, true));
     } else {

@@ -158,6 +158,7 @@ std::string RunMetadata::ToChromeTrace() const {
 }
 
 void RunMetadata::ToProto(tensorflow::RunMetadata* proto) const {
+  if (proto == nullptr) internal::EndWithMessage("RunMetadata::ToProto: the message is null");
   proto->Clear();
   for (const DeviceStats& device : devices) {
     tensorflow::DeviceStepStats* d = proto->mutable_step_stats()->add_dev_stats();

@@ -47,7 +47,7 @@ Status ReadThreads(const tensorflow::ConfigProto& config, SessionOptions* option
     }
     options->inter_op_pools.push_back({pool.num_threads(), pool.global_name()});
   }
-  return Status();
+  return CheckThreads(*options);
 }
 
 // The pass that each toggle of RewriterConfig switches off.
@@ -299,6 +299,19 @@ CompileOptions CompileOptionsOf(const SessionOptions& options) {
   if (mixed != nullptr && (std::string_view(mixed) == "1" || std::string_view(mixed) == "true"))
     compile.auto_mixed_precision = true;
   return compile;
+}
+
+Status CheckThreads(const SessionOptions& options) {
+  static constexpr int kMost = 1 << 16;
+  const auto check = [](std::string_view option, int threads, int least) {
+    if (threads >= least && threads <= kMost) return Status();
+    return errors::InvalidArgument(option, " must be ", least, " to ", kMost, ", got ", threads);
+  };
+  MR_RETURN_IF_ERROR(check("intra_op_parallelism_threads", options.intra_op_parallelism_threads, 0));
+  MR_RETURN_IF_ERROR(check("inter_op_parallelism_threads", options.inter_op_parallelism_threads, -1));
+  for (const InterOpPool& pool : options.inter_op_pools)
+    MR_RETURN_IF_ERROR(check("inter_op_pools", pool.num_threads, 0));
+  return Status();
 }
 
 StatusOr<DeviceOptions> DeviceOptionsOf(const SessionOptions& options) {

@@ -13,6 +13,9 @@ namespace millrace {
 // The devices in the options. If these have no limit of the BFC allocator for CPUs, it comes from the
 // environment.
 StatusOr<DeviceOptions> DeviceOptionsOf(const SessionOptions& options);
+// InvalidArgument for numbers of threads that cannot be: negative ones, except -1 between nodes, and too
+// many.
+Status CheckThreads(const SessionOptions& options);
 
 // The options of the session's compilers. Disabled passes are those of the options, and those of the
 // environment variable MILLRACE_DISABLE_PASSES ("all", or a comma-separated list of names), with which a test
