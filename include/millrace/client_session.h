@@ -46,6 +46,7 @@ class ClientSession {
                      std::vector<Tensor>* outputs) const;
   Status ReleaseCallable(Session::CallableHandle callable) const;
 
+  const Scope& scope() const;
   // The underlying session; null if its creation failed. It lacks nodes added since the last call.
   Session* session() const;
 

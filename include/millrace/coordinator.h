@@ -41,8 +41,8 @@ class Coordinator {
   // The error of the first stop request: OK for a clean one.
   Status RequestedError() const;
 
-  // Runs `body` in a thread that Join waits for; an error that it returns stops all threads. The thread may
-  // outlive a Join whose grace period ends, not the coordinator.
+  // Runs `body` in a thread that Join waits for; an error that it returns, or an exception, stops all
+  // threads. The thread may outlive a Join whose grace period ends, not the coordinator.
   void StartThread(std::string name, std::function<Status()> body);
 
   // Waits until all threads have ended or a stop is requested; then for the threads, at most the grace

@@ -23,7 +23,7 @@ class JsonWriter {
   JsonWriter& Key(std::string_view key);
 
   JsonWriter& Value(std::string_view text);
-  JsonWriter& Value(const char* text) { return Value(std::string_view(text)); }
+  JsonWriter& Value(const char* text);
   JsonWriter& Value(double number);
   JsonWriter& Value(float number);  // with the shortest digits that identify a float
   JsonWriter& Value(bool truth) { return Raw(truth ? "true" : "false"); }

@@ -32,7 +32,7 @@ class ExponentialMovingAverage {
   explicit ExponentialMovingAverage(Options options) : options_(std::move(options)) {}
 
   // Creates missing averages; the operation updates all of them. Without arguments: of all trainable
-  // variables. InvalidArgument for types other than floats.
+  // variables. InvalidArgument for types other than floats, and for another graph than the first.
   Operation Apply(const Scope& scope, std::vector<GraphVariable> variables = {},
                   const std::vector<Output>& tensors = {});
   // Unset if there is none.
@@ -48,6 +48,7 @@ class ExponentialMovingAverage {
                      const GraphVariable* variable, const Output& tensor);
 
   Options options_;
+  std::optional<Scope> scope_;                     // of the averages, whose graph stays valid
   std::map<std::string, GraphVariable> averages_;  // by the name of the tensor
 };
 

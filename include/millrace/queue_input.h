@@ -76,9 +76,9 @@ std::vector<Output> ShuffleBatchJoin(const Scope& scope, const std::vector<std::
                                      const Input& batch_size, const ShuffleOptions& shuffle,
                                      const BatchOptions& options = {});
 
-// Batches of examples from one bucket each, of `num_buckets`, by the int32 scalar `which_bucket`. The
-// options' capacity is that of the queue of batches; each bucket has a queue of `bucket_capacity` (0: the
-// same). The first result is the bucket of the batch, the others are the tensors.
+// Batches of examples from one bucket each, of `num_buckets`, 2 to 10,000, by the int32 scalar
+// `which_bucket`. The options' capacity is that of the queue of batches; each bucket has a queue of
+// `bucket_capacity` (0: the same). The first result is the bucket of the batch, the others are the tensors.
 std::vector<Output> Bucket(const Scope& scope, const std::vector<Output>& tensors, const Input& which_bucket,
                            int64_t batch_size, int num_buckets, const BatchOptions& options = {},
                            int64_t bucket_capacity = 0);

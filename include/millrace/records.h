@@ -89,14 +89,12 @@ class Example {
     for (const double value : values) floats.push_back(static_cast<float>(value));
     return Set(name, std::move(floats));
   }
-  Example& Set(const std::string& name, std::initializer_list<const char*> values) {
-    return Set(name, std::vector<std::string>(values.begin(), values.end()));
-  }
+  Example& Set(const std::string& name, std::initializer_list<const char*> values);
   Example& Set(const std::string& name, int64_t value) { return Set(name, std::vector<int64_t>{value}); }
   Example& Set(const std::string& name, int value) { return Set(name, static_cast<int64_t>(value)); }
   Example& Set(const std::string& name, float value) { return Set(name, std::vector<float>{value}); }
   Example& Set(const std::string& name, double value) { return Set(name, static_cast<float>(value)); }
-  Example& Set(const std::string& name, const char* value) { return Set(name, std::string(value)); }
+  Example& Set(const std::string& name, const char* value);
   Example& Set(const std::string& name, std::string value) {
     return Set(name, std::vector<std::string>{std::move(value)});
   }

@@ -44,7 +44,7 @@ class RnnCell {
 
  private:
   std::string name_;
-  bool built_ = false;
+  std::optional<Scope> built_in_;  // the scope of the variables, whose graph stays valid
 };
 
 // h = activation([x, h] kernel + bias); the default is tanh. State: h.

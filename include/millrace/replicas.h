@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,7 +91,7 @@ class SyncReplicasOptimizer {
   // The step that a replica's gradients are for.
   const GraphVariable& local_step() const { return local_step_; }
   // Puts the first tokens into the queue, `replicas_to_aggregate` for -1. InvalidArgument before
-  // ApplyGradients, and for fewer than the first step needs.
+  // ApplyGradients, in another graph, and for fewer than the first step needs.
   Operation InitTokensOp(const Scope& scope, int num_tokens = -1);
 
   // Prepares a session of a replica, and on the chief runs the thread that makes the updates. The optimizer
@@ -115,6 +116,7 @@ class SyncReplicasOptimizer {
   const int replicas_to_aggregate_;
   const int total_num_replicas_;
   const Options options_;
+  std::optional<Scope> scope_;  // of ApplyGradients, whose graph stays valid
   GraphVariable global_step_;
   GraphVariable local_step_;
   Output token_queue_;

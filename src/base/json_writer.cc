@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/utf8.h"
+#include "millrace/status.h"
 
 namespace millrace {
 namespace {
@@ -56,6 +57,11 @@ JsonWriter& JsonWriter::Value(std::string_view text) {
   Comma();
   Quote(text);
   return *this;
+}
+
+JsonWriter& JsonWriter::Value(const char* text) {
+  if (text == nullptr) internal::EndWithMessage("JsonWriter::Value: the text is a null pointer");
+  return Value(std::string_view(text));
 }
 
 JsonWriter& JsonWriter::Value(float number) { return Raw(Shortest(number)); }

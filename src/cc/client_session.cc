@@ -67,6 +67,7 @@ ClientSession::ClientSession(const Scope& scope, const SessionOptions& options)
 
 ClientSession::~ClientSession() = default;
 
+const Scope& ClientSession::scope() const { return state_->scope; }
 Session* ClientSession::session() const { return state_->session.get(); }
 
 Status ClientSession::Run(const std::vector<Output>& fetches, std::vector<Tensor>* outputs) const {

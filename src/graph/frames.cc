@@ -141,9 +141,13 @@ class FrameFinder {
   StatusOr<int> Enter(const Node& node, int from) {
     MR_ASSIGN_OR_RETURN(const std::string name, node.Attr<std::string>("frame_name"));
     MR_ASSIGN_OR_RETURN(const int64_t parallel, node.Attr<int64_t>("parallel_iterations"));
-    if (parallel < 1 || parallel > INT32_MAX) {
+    if (parallel < 1) {
       return errors::InvalidArgument("Node '", node.name(), "': parallel_iterations must be positive, got ",
                                      parallel);
+    }
+    if (parallel > INT32_MAX) {
+      return errors::InvalidArgument("Node '", node.name(), "': parallel_iterations must be at most ",
+                                     INT32_MAX, ", got ", parallel);
     }
     const auto [it, is_new] = by_name_.try_emplace(name, static_cast<int>(out_.frames.size()));
     if (is_new) {

@@ -117,7 +117,12 @@ struct TensorShape::Edit {
   int64_t dims[kMaxRank + 1];
 };
 
-void TensorShape::AddDim(int64_t size) { InsertDim(rank(), size); }
+void TensorShape::AddDim(int64_t size) {
+  Edit edit(*this);
+  edit.Insert(rank(), size);
+  RequireDims("TensorShape::AddDim", edit.span());
+  Assign(edit.span());
+}
 
 Status TensorShape::TryAddDim(int64_t size) {
   Edit edit(*this);

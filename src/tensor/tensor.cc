@@ -56,7 +56,7 @@ void NoDimensionOfView(int i, int rank) {
   EndWithMessage(StrCat("TensorView::dim: a view of rank ", rank, " has no dimension ", i));
 }
 
-void NullText() { EndWithMessage("Tensor: a text is a null pointer"); }
+void NullText() { EndWithMessage("Tensor, Literal, Input or OpAttrs: a text is a null pointer"); }
 
 }  // namespace internal
 

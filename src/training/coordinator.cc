@@ -10,6 +10,7 @@
 #include "base/logging.h"
 #include "base/mutex.h"
 #include "base/strings.h"
+#include "training/user_call.h"
 
 namespace millrace {
 namespace {
@@ -152,7 +153,8 @@ void Coordinator::StartThread(std::string name, std::function<Status()> body) {
   worker.name = std::move(name);
   // The list does not move its elements, and the thread is joined only after it has reported its end.
   worker.thread = std::thread([state = state_, &worker, body = std::move(body)]() mutable {
-    if (const Status status = body(); !status.ok()) state->RequestStop(status);
+    const Status status = CallInThread("Coordinator::StartThread", body);
+    if (!status.ok()) state->RequestStop(status);
     body = nullptr;  // its captures are destroyed before the end is reported
     MutexLock ended(state->mu);
     worker.ended = true;
@@ -229,7 +231,7 @@ void LooperThread::Loop(Coordinator& coordinator, std::optional<double> interval
         : LooperThread(c, interval), target_(std::move(target)) {}
 
    private:
-    Status RunLoop() override { return target_(); }
+    Status RunLoop() override { return CallInThread("LooperThread::Loop", target_); }
     const std::function<Status()> target_;
   };
   Start(std::make_unique<Caller>(coordinator, interval_secs, std::move(target)), std::move(name));

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "millrace/ops.h"
 #include "training/formula.h"
+#include "training/same_graph.h"
 
 namespace millrace {
 namespace {
@@ -92,6 +93,12 @@ GraphVariable ExponentialMovingAverage::Make(const Scope& scope, const std::stri
 
 Operation ExponentialMovingAverage::Apply(const Scope& scope, std::vector<GraphVariable> variables,
                                           const std::vector<Output>& tensors) {
+  if (averages_.empty()) {
+    scope_ = scope.AtRoot().OutsideControlFlow();
+  } else if (scope.ok()) {
+    scope.UpdateStatus(CheckUsableIn("ExponentialMovingAverage::Apply", "the averages are", *scope_, scope));
+  }
+  if (!scope.ok()) return {};
   if (variables.empty() && tensors.empty()) variables = TrainableVariables(scope);
   std::vector<std::pair<GraphVariable, Output>> pairs;  // the average, and its variable or tensor
   const Scope own = scope.NewSubScope(options_.name);

@@ -44,6 +44,13 @@ std::vector<Output> Select(const Scope& scope, const std::vector<Output>& tensor
   return kept;
 }
 
+Status CheckNumThreads(const BatchOptions& options) {
+  constexpr int kMost = 1 << 16;  // as of a session
+  if (options.num_threads < 1) return errors::InvalidArgument("num_threads must be at least 1");
+  if (options.num_threads <= kMost) return Status();
+  return errors::InvalidArgument("num_threads must be at most ", kMost, ", got ", options.num_threads);
+}
+
 // The common part of all kinds of batches.
 class Batcher {
  public:
@@ -70,7 +77,7 @@ class Batcher {
   Status Fill(const std::vector<std::vector<Output>>& sources, bool join, const ShuffleOptions* shuffle) {
     MR_RETURN_IF_ERROR(stage_.status());
     if (sources.empty()) return errors::InvalidArgument("Expected at least one input in batch_join().");
-    if (options_.num_threads < 1) return errors::InvalidArgument("num_threads must be at least 1");
+    MR_RETURN_IF_ERROR(CheckNumThreads(options_));
     const int64_t over = options_.capacity - (shuffle == nullptr ? 0 : shuffle->min_after_dequeue);
     if (shuffle != nullptr && over <= 0) {
       return errors::InvalidArgument("capacity ", options_.capacity,
@@ -255,11 +262,15 @@ std::vector<Output> Bucket(const Scope& scope, const std::vector<Output>& tensor
                            int64_t batch_size, int num_buckets, const BatchOptions& options,
                            int64_t bucket_capacity) {
   std::vector<Output> none(1 + tensors.size());
-  if (num_buckets < 2 || batch_size < 1 || options.enqueue_many) {
-    scope.UpdateStatus(errors::InvalidArgument(
-        "Bucket needs at least 2 buckets, a batch size of at least 1 and one example at a time"));
+  constexpr int kMostBuckets = 10'000;  // each has a queue and nodes of its own
+  if (num_buckets < 2 || num_buckets > kMostBuckets || batch_size < 1 || options.enqueue_many) {
+    scope.UpdateStatus(
+        errors::InvalidArgument("Bucket needs 2 to ", kMostBuckets,
+                                " buckets, a batch size of at least 1 and one example at a time"));
     return none;
   }
+  scope.UpdateStatus(CheckNumThreads(options));
+  if (!scope.ok()) return none;
   const Scope stage = StageScope(scope, "bucket");
   const Output which =
       which_bucket.literal() == nullptr ? which_bucket.output() : ops::Const(stage, *which_bucket.literal());

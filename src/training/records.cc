@@ -15,16 +15,16 @@
 namespace millrace {
 namespace {
 
-io::Compression CompressionOf(RecordCompression compression) {
+StatusOr<io::Compression> CompressionOf(const char* function, RecordCompression compression) {
   switch (compression) {
     case RecordCompression::kZlib:
       return io::Compression::kZlib;
     case RecordCompression::kGzip:
       return io::Compression::kGzip;
     case RecordCompression::kNone:
-      break;
+      return io::Compression::kNone;
   }
-  return io::Compression::kNone;
+  return errors::InvalidArgument(function, ": there is no RecordCompression ", static_cast<int>(compression));
 }
 
 template <typename T>
@@ -51,9 +51,9 @@ RecordWriter::~RecordWriter() { Close().IgnoreError("a destructor cannot return 
 
 StatusOr<std::unique_ptr<RecordWriter>> RecordWriter::Open(const std::string& path,
                                                            RecordCompression compression) {
+  MR_ASSIGN_OR_RETURN(const io::Compression how, CompressionOf("RecordWriter::Open", compression));
   MR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, Env::Posix().NewWritableFile(path));
-  return std::unique_ptr<RecordWriter>(
-      new RecordWriter(std::make_unique<State>(std::move(file), CompressionOf(compression))));
+  return std::unique_ptr<RecordWriter>(new RecordWriter(std::make_unique<State>(std::move(file), how)));
 }
 
 Status RecordWriter::Write(std::string_view record) {
@@ -83,7 +83,8 @@ RecordReader::~RecordReader() = default;
 
 StatusOr<std::unique_ptr<RecordReader>> RecordReader::Open(const std::string& path,
                                                            RecordCompression compression) {
-  MR_ASSIGN_OR_RETURN(auto records, io::RecordReader::Open(Env::Posix(), path, CompressionOf(compression)));
+  MR_ASSIGN_OR_RETURN(const io::Compression how, CompressionOf("RecordReader::Open", compression));
+  MR_ASSIGN_OR_RETURN(auto records, io::RecordReader::Open(Env::Posix(), path, how));
   return std::unique_ptr<RecordReader>(new RecordReader(std::make_unique<State>(State{std::move(records)})));
 }
 
@@ -101,6 +102,19 @@ Example& Example::Set(const std::string& name, std::vector<int64_t> values) {
 Example& Example::Set(const std::string& name, std::vector<float> values) {
   features_[name] = std::move(values);
   return *this;
+}
+Example& Example::Set(const std::string& name, const char* value) {
+  if (value == nullptr) internal::EndWithMessage("Example::Set: a text is a null pointer");
+  return Set(name, std::string(value));
+}
+Example& Example::Set(const std::string& name, std::initializer_list<const char*> values) {
+  std::vector<std::string> texts;
+  texts.reserve(values.size());
+  for (const char* value : values) {
+    if (value == nullptr) internal::EndWithMessage("Example::Set: a text is a null pointer");
+    texts.emplace_back(value);
+  }
+  return Set(name, std::move(texts));
 }
 Example& Example::Set(const std::string& name, std::vector<std::string> values) {
   features_[name] = std::move(values);

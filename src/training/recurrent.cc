@@ -8,6 +8,7 @@
 #include "millrace/control_flow.h"
 #include "millrace/ops.h"
 #include "training/formula.h"
+#include "training/same_graph.h"
 
 namespace millrace {
 namespace {
@@ -63,15 +64,18 @@ RnnCell::Result RnnCell::Step(const Scope& scope, const Output& x, const std::ve
         errors::InvalidArgument(name_, ": Expected inputs.shape[-1] to be known, saw shape: ", shape));
   }
   if (scope.ok()) scope.UpdateStatus(CheckSizes(name_, *this));
+  if (scope.ok() && built_in_)
+    scope.UpdateStatus(
+        CheckUsableIn("RnnCell::Step", StrCat("the variables of '", name_, "' are"), *built_in_, scope));
   if (!scope.ok()) return {};
   Scope own = scope;
-  if (built_) {
+  if (built_in_) {
     own = scope.NewSubScope(name_);
   } else {
     own = EnterUniqueVariableScope(scope, name_);
     Build(own, shape.dim(1), Scope::TypeOf(x));
     if (!scope.ok()) return {};
-    built_ = true;
+    built_in_ = scope.AtRoot().OutsideControlFlow();
   }
   Result result = Call(own, x, state);
   return scope.ok() ? result : Result();

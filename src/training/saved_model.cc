@@ -62,7 +62,10 @@ StatusOr<std::unique_ptr<SavedModelBundle>> SavedModelBundle::Load(const std::st
   return bundle;
 }
 
-void SavedModelBundle::ToGraphDef(tensorflow::GraphDef* def) const { ExportGraphDef(*graph_, def); }
+void SavedModelBundle::ToGraphDef(tensorflow::GraphDef* def) const {
+  if (def == nullptr) internal::EndWithMessage("SavedModelBundle::ToGraphDef: the message is null");
+  ExportGraphDef(*graph_, def);
+}
 
 StatusOr<SavedModelBundle::Tensors> SavedModelBundle::Run(const std::string& signature, const Tensors& inputs,
                                                           const std::vector<std::string>& outputs) const {

@@ -14,6 +14,7 @@
 #include "tensorflow/core/protobuf/saved_model.pb.h"
 #include "training/meta_graph_io.h"
 #include "training/proto_file.h"
+#include "training/same_graph.h"
 #include "training/saved_model_loader.h"
 
 namespace millrace {
@@ -227,6 +228,8 @@ Status SavedModelBuilder::Add(const Scope& scope, const std::vector<std::string>
 Status SavedModelBuilder::AddMetaGraphAndVariables(const ClientSession& session, const Scope& scope,
                                                    const std::vector<std::string>& tags,
                                                    const MetaGraphOptions& options) {
+  MR_RETURN_IF_ERROR(CheckSameGraph("SavedModelBuilder::AddMetaGraphAndVariables", "the session is",
+                                    session.scope(), scope));
   if (has_variables_) {
     return errors::FailedPrecondition(
         "Graph state including variables and assets has already been saved. Please invoke `add_meta_graph()` "
@@ -270,6 +273,7 @@ Status SimpleSave(const ClientSession& session, const Scope& scope, const std::s
                   const std::map<std::string, Output>& inputs, const std::map<std::string, Output>& outputs,
                   const Operation& main_op) {
   namespace fs = std::filesystem;
+  MR_RETURN_IF_ERROR(CheckSameGraph("SimpleSave", "the session is", session.scope(), scope));
   std::error_code error;
   const bool there = fs::exists(export_dir, error);
   if (there && !MaybeSavedModelDirectory(export_dir) && !fs::is_empty(export_dir, error)) {

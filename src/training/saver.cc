@@ -15,6 +15,7 @@
 #include "training/meta_graph_io.h"
 #include "training/proto_file.h"
 #include "training/restore.h"
+#include "training/same_graph.h"
 #include "training/saver_nodes.h"
 
 namespace millrace {
@@ -77,8 +78,9 @@ Status ExplainRestoreError(const Status& status) {
 }
 
 // Extends the session by the nodes that it may lack.
-StatusOr<Session*> SessionWith(const ClientSession& client, const Scope& scope) {
+StatusOr<Session*> SessionWith(std::string_view function, const ClientSession& client, const Scope& scope) {
   MR_RETURN_IF_ERROR(scope.status());
+  MR_RETURN_IF_ERROR(CheckSameGraph(function, "the session is", client.scope(), scope));
   if (client.session() == nullptr) return client.Run({}, nullptr);
   MR_RETURN_IF_ERROR(client.session()->ExtendFrom(scope.graph()));
   return client.session();
@@ -170,7 +172,7 @@ Status Saver::WriteMetaGraph(const std::string& checkpoint, const SaveOptions& o
 
 StatusOr<std::string> Saver::Save(const ClientSession& session, const std::string& path,
                                   const SaveOptions& options) {
-  MR_ASSIGN_OR_RETURN(Session* const engine, SessionWith(session, scope_));
+  MR_ASSIGN_OR_RETURN(Session* const engine, SessionWith("Saver::Save", session, scope_));
   return Save(*engine, path, options);
 }
 
@@ -224,7 +226,7 @@ Status Saver::Restore(Session& session, const std::string& path) const {
 }
 
 Status Saver::Restore(const ClientSession& session, const std::string& path) const {
-  MR_ASSIGN_OR_RETURN(Session* const engine, SessionWith(session, scope_));
+  MR_ASSIGN_OR_RETURN(Session* const engine, SessionWith("Saver::Restore", session, scope_));
   return Restore(*engine, path);
 }
 
@@ -264,6 +266,7 @@ Status Saver::ExportMetaGraph(const std::string& filename, const ExportMetaGraph
 }
 
 void Saver::set_clock_for_test(std::function<double()> seconds) {
+  if (seconds == nullptr) internal::EndWithMessage("Saver::set_clock_for_test: the clock is null");
   clock_ = std::move(seconds);
   next_kept_time_ = clock_() + def_.keep_checkpoint_every_n_hours * 3600.0;
 }

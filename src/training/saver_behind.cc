@@ -26,6 +26,7 @@
 #include "millrace/saver.h"
 #include "tensor/spare_buffers.h"
 #include "tensor/tensor_slice.h"
+#include "training/user_call.h"
 
 namespace millrace {
 namespace {
@@ -214,7 +215,7 @@ class Saver::Behind {
     }
     if (next_ == order_.size()) {
       ++next_;
-      if (job_.may_save) MR_RETURN_IF_ERROR(job_.may_save());
+      if (job_.may_save) MR_RETURN_IF_ERROR(CallInThread("Saver::SaveOptions::may_save", job_.may_save));
       MR_RETURN_IF_ERROR(writer_->Finish());
       return job_.when_written ? job_.when_written() : Status();
     }

@@ -7,6 +7,7 @@
 #include "millrace/replicas.h"
 #include "training/apply.h"
 #include "training/formula.h"
+#include "training/same_graph.h"
 
 namespace millrace {
 namespace {
@@ -157,6 +158,7 @@ Operation SyncReplicasOptimizer::ApplyGradients(const Scope& scope,
     }
   }
   if (!scope.ok()) return {};
+  scope_ = scope.AtRoot().OutsideControlFlow();
   global_step_ = global_step;
   local_step_ = LocalStep(scope, global_step.dtype());
   if (!scope.ok()) return {};
@@ -206,7 +208,12 @@ Operation SyncReplicasOptimizer::InitTokensOp(const Scope& scope, int num_tokens
   if (scope.ok() && !token_queue_.IsSet()) {
     scope.UpdateStatus(
         errors::InvalidArgument("get_init_tokens_op() should be called after apply_gradients()."));
-  } else if (num_tokens == -1) {
+  } else if (scope.ok() && scope_) {
+    scope.UpdateStatus(
+        CheckSameGraph("SyncReplicasOptimizer::InitTokensOp", "the token queue is", *scope_, scope));
+  }
+  if (!scope.ok()) return {};
+  if (num_tokens == -1) {
     num_tokens = replicas_to_aggregate_;
   } else if (num_tokens < needed || num_tokens < 0) {
     scope.UpdateStatus(errors::InvalidArgument("Too few tokens to finish the first step: ", num_tokens,
