@@ -81,12 +81,6 @@ TEST(ArgumentMisuse, NumbersOfThreads) {
     ExpectInvalid(with([&](SessionOptions& o) { o.inter_op_pools = {{threads, ""}}; }), "_pools");
     ExpectInvalid(with([&](SessionOptions& o) { o.inter_op_pools = {{threads, "misuse"}}; }), "_pools");
   }
-  ServerOptions server;
-  server.cluster = *ClusterSpec::Parse("worker=localhost:0");
-  server.job = "worker";
-  server.session.inter_op_parallelism_threads = kHuge;
-  ExpectInvalid(Server::Make(server).status(),
-                "inter_op_parallelism_threads must be -1 to 65536, got 2147483647");
   // In the thread that calls Run.
   EXPECT_EQ(with([](SessionOptions& o) { o.inter_op_parallelism_threads = -1; }), Status());
 }
