@@ -7,6 +7,7 @@
 #endif
 
 #include "base/step_cancelled.h"
+#include "graph/fused_node.h"
 
 namespace millrace {
 Status ReadReferences(const Plan& plan, uint32_t index, TensorValue* inputs) {
@@ -42,11 +43,19 @@ Status DroppedCompletion(const OpKernel& kernel) {
                           "' destroyed its completion callback without calling it");
 }
 
+// Errors of a fused node are named by the node that the program has for its product.
+static std::string_view NameInErrors(const Node& node) {
+  const AttrValue* const product = node.attrs().Find(kProductAttr);
+  const std::string* const name = product == nullptr ? nullptr : product->As<std::string>();
+  return name == nullptr ? std::string_view(node.name()) : *name;
+}
+
 Status AddNodeContext(const Status& status, const Node& node) {
   if (IsStepCancelled(status)) return status;  // no node caused the error
   // The message names one node as the cause: enclosing nodes are not marked.
   const bool first = status.message().find("{{node ") == std::string_view::npos;
-  return status.WithContext(StrCat("\n\t [[", first ? "{{node " : "", node.name(), first ? "}}" : "", "]]"));
+  return status.WithContext(
+      StrCat("\n\t [[", first ? "{{node " : "", NameInErrors(node), first ? "}}" : "", "]]"));
 }
 
 Status MissingOutput(const Plan& plan, uint32_t index, uint32_t output) {

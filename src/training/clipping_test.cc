@@ -70,7 +70,7 @@ TEST(ClippingTest, TheGlobalNormIsOfAllGradients) {
 
   const Scope none = Scope::NewRootScope();
   GlobalNorm(none, {});
-  EXPECT_THAT(none.status().message(), HasSubstr("no gradients"));
+  EXPECT_THAT(none.status().message(), HasSubstr("at least one gradient"));
 }
 
 // w, and rows of a table, with batches of one number each.

@@ -38,7 +38,7 @@ class OpsTest(program.ProgramTest):
         self.assertRegex(out, r"CPU: T .*float")
         self.assertIn("product of two matrices", out)
         self.assertRegex(self.run_program("--version").out, r"^millrace \d+\.\d+\.\d+\n$")
-        for name, text in (("ResourceScatterAdd", "On a resource variable: Adds"), ("ReluGrad", "gradient of Relu"),
+        for name, text in (("ResourceScatterAdd", "Adds to rows of a resource variable"), ("ReluGrad", "gradient of Relu"),
                            ("QueueDequeueV2", "Takes an element")):
             self.assertIn(text, self.run_json("ops", name)["ops"][0]["summary"])
         op = self.run_json("ops", "MatMul")["ops"][0]

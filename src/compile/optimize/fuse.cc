@@ -11,6 +11,7 @@
 
 #include "compile/optimize/rewriter.h"
 #include "device/device_name.h"
+#include "graph/fused_node.h"
 #include "op/shape_inference.h"
 
 namespace millrace {
@@ -265,6 +266,7 @@ class Fuser {
     attrs.Set("epsilon", chain.epsilon);
     attrs.Set("keep_weights", chain.keep_weights);
     if (chain.pad != nullptr) attrs.Set("margins", chain.margins);
+    if (attrs.Find(kProductAttr) == nullptr) attrs.Set(kProductAttr, first.name());
     const auto props = NodeProps::Make(**op, std::move(attrs));
     if (!props.ok() || !HasKernel(first, **props)) return false;
 

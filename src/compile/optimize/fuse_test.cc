@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "compile/all_ops_testing.h"
+#include "graph/fused_node.h"
 #include "graph/testing.h"
 
 namespace millrace {
@@ -95,6 +96,8 @@ TEST_F(FuseTest, EachFunctionOfOneFloatIsFused) {
   EXPECT_EQ(Fuse(), static_cast<int>(names.size()));
   for (const std::string& name : names)
     EXPECT_THAT(FusedOps(("y" + name).c_str()), testing::ElementsAre(name));
+  // Errors have the name of the product.
+  EXPECT_EQ(graph_.FindNode("yExp")->attrs().Get<std::string>(kProductAttr).value(), "mExp");
 }
 
 TEST_F(FuseTest, FunctionsThatGiveAnotherTypeStay) {
