@@ -43,7 +43,7 @@ Status DroppedCompletion(const OpKernel& kernel) {
                           "' destroyed its completion callback without calling it");
 }
 
-// Errors of a fused node are named by the node that the program has for its product.
+// Errors of a fused node that are about its product have the name of the product in the program.
 static std::string_view NameInErrors(const Node& node) {
   const AttrValue* const product = node.attrs().Find(kProductAttr);
   const std::string* const name = product == nullptr ? nullptr : product->As<std::string>();

@@ -266,7 +266,12 @@ class Fuser {
     attrs.Set("epsilon", chain.epsilon);
     attrs.Set("keep_weights", chain.keep_weights);
     if (chain.pad != nullptr) attrs.Set("margins", chain.margins);
-    if (attrs.Find(kProductAttr) == nullptr) attrs.Set(kProductAttr, first.name());
+    // Without further inputs only the product can fail.
+    if (!chain.args.empty()) {
+      attrs.Erase(kProductAttr);
+    } else if (attrs.Find(kProductAttr) == nullptr) {
+      attrs.Set(kProductAttr, first.name());
+    }
     const auto props = NodeProps::Make(**op, std::move(attrs));
     if (!props.ok() || !HasKernel(first, **props)) return false;
 
