@@ -39,7 +39,7 @@ class OpsTest(program.ProgramTest):
         self.assertIn("product of two matrices", out)
         self.assertRegex(self.run_program("--version").out, r"^millrace \d+\.\d+\.\d+\n$")
         for name, text in (("ResourceScatterAdd", "Adds to rows of a resource variable"), ("ReluGrad", "gradient of Relu"),
-                           ("QueueDequeueV2", "Takes an element")):
+                           ("QueueDequeueV2", "Removes an element")):
             self.assertIn(text, self.run_json("ops", name)["ops"][0]["summary"])
         op = self.run_json("ops", "MatMul")["ops"][0]
         self.assertEqual(op["inputs"], [{"name": "a", "type": "T"}, {"name": "b", "type": "T"}])
