@@ -53,7 +53,8 @@ bool HoldsAnyFile(const std::string& dir) {
 std::string Locate(const DatasetOptions& options) {
   if (options.data_dir == kGenerated) return "";
   if (!options.data_dir.empty()) return options.data_dir;
-  for (const std::string& dir : {options.mnist_dir, std::string("./data/mnist")}) {
+  for (const std::string& dir :
+       {options.mnist_dir, std::string("./data/mnist"), std::string("../shared/data/mnist")}) {
     if (!dir.empty() && HoldsAnyFile(dir)) return dir;
   }
   return "";

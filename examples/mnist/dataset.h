@@ -44,7 +44,7 @@ struct DatasetOptions {
 inline constexpr char kGenerated[] = "generated";
 
 // Returns the directory to load from, or "" for generated digits. Without data_dir the first of these that
-// holds any MNIST file: mnist_dir, ./data/mnist.
+// holds any MNIST file: mnist_dir, ./data/mnist, ../shared/data/mnist.
 std::string Locate(const DatasetOptions& options);
 
 // Loads the data set that Locate() finds, or generates one of 60,000 training and 10,000 test digits. A

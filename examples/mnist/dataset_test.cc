@@ -202,12 +202,15 @@ TEST(LocateTest, TheEnvironmentComesBeforeTheDefaults) {
   EXPECT_EQ(Locate({.data_dir = "", .mnist_dir = full.path()}), full.path());
 }
 
-TEST(LocateTest, TheDefaultFolderIsDataMnist) {
+TEST(LocateTest, TheDefaultFoldersAreSearchedInOrder) {
   const TemporaryDirectory root;
   const std::string before = std::filesystem::current_path().string();
   std::filesystem::create_directories(root.path() + "/project/data/mnist");
+  std::filesystem::create_directories(root.path() + "/shared/data/mnist");
   std::filesystem::current_path(root.path() + "/project");
   EXPECT_EQ(Locate({}), "");
+  root.Write("shared/data/mnist/train-labels-idx1-ubyte", Labels(1));
+  EXPECT_EQ(Locate({}), "../shared/data/mnist");
   root.Write("project/data/mnist/train-labels-idx1-ubyte", Labels(1));
   EXPECT_EQ(Locate({}), "./data/mnist");
   EXPECT_EQ(Locate({.data_dir = kGenerated, .mnist_dir = ""}), "");

@@ -32,22 +32,15 @@ Status RefuseRun(bool set, std::string_view field) {
 }
 
 Status ReadThreads(const tensorflow::ConfigProto& config, SessionOptions* options) {
-  if (config.intra_op_parallelism_threads() < 0 || config.inter_op_parallelism_threads() < -1) {
-    return errors::InvalidArgument("The number of threads in ConfigProto is negative");
-  }
   options->intra_op_parallelism_threads = config.intra_op_parallelism_threads();
-  // A negative number of inter-op threads means: run everything in the caller's thread.
-  options->inter_op_parallelism_threads =
-      config.inter_op_parallelism_threads() < 0 ? 1 : config.inter_op_parallelism_threads();
+  options->inter_op_parallelism_threads = config.inter_op_parallelism_threads();
   options->use_per_session_threads = config.use_per_session_threads();
-  for (const auto& pool : config.session_inter_op_thread_pool()) {
-    if (pool.num_threads() < 0) {
-      return errors::InvalidArgument("ConfigProto.session_inter_op_thread_pool.num_threads is negative: ",
-                                     pool.num_threads());
-    }
+  for (const auto& pool : config.session_inter_op_thread_pool())
     options->inter_op_pools.push_back({pool.num_threads(), pool.global_name()});
-  }
-  return CheckThreads(*options);
+  MR_RETURN_IF_ERROR(CheckThreads(*options));
+  // -1: everything runs in the caller's thread.
+  if (options->inter_op_parallelism_threads < 0) options->inter_op_parallelism_threads = 1;
+  return Status();
 }
 
 // The pass that each toggle of RewriterConfig switches off.
